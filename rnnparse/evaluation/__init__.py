@@ -1,0 +1,1 @@
+"""Scoring of trees against gold trees, by the rules of EVALB."""

@@ -1,0 +1,1 @@
+"""The base PCFG: annotation, lexicon, rules."""

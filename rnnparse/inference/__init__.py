@@ -1,0 +1,1 @@
+"""Exact decoding: CKY, k-best lists, forests."""

@@ -1,0 +1,1 @@
+"""Structured losses with explicit subgradients."""

@@ -1,0 +1,1 @@
+"""The syntactically untied recursive network and its batches."""

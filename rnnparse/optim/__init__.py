@@ -1,0 +1,1 @@
+"""Optimisers for subgradient training."""

@@ -1,0 +1,1 @@
+"""Reading, cleaning, binarizing and drawing of trees."""
