@@ -1,0 +1,218 @@
+"""A sentence's words and brackets as EVALB sees them, from a line of text or from a tree."""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
+
+from rnnparse.errors import TreebankError
+from rnnparse.evaluation.params import EvalbParams
+
+if TYPE_CHECKING:  # importing NLTK takes longer than scoring a small test set
+    from nltk.tree import Tree
+
+Span = tuple[str, int, int]
+"""A constituent: label, first word, end (exclusive); words are counted after deletion."""
+
+UNCLOSED = -1
+UNBALANCED = "Bracketing is unbalanced (too many open bracket)"
+
+# C's isspace, which a byte of a UTF-8 character never satisfies.
+_SPACE = r"[ \t\n\v\f\r]"
+_TOKEN = r"[^ \t\n\v\f\r()]*"
+_SCANNER = re.compile(
+    rf"\((?P<tag>{_TOKEN}){_SPACE}+(?P<word>{_TOKEN})\)"
+    rf"|\((?P<open>{_TOKEN})|(?P<close>\))|(?P<space>{_SPACE}+)"
+)
+_QUOTES = frozenset(("'", '"', "/"))
+
+
+@dataclass(eq=False)  # two marks are the same only if they are the same object
+class Quote:
+    """A word that may be a quotation mark: where it stands, or would stand if not deleted."""
+
+    word: str
+    tag: str
+    position: int
+    bracket: int  # number of brackets opened before it
+    around: list[int]  # the brackets open around it
+
+
+@dataclass
+class Bracketing:
+    """Words, tags and brackets of one sentence.
+
+    Attributes:
+        words, tags: the words that are not deleted, with their tags.
+        labels, starts, ends: the brackets in the order in which they open, none deleted yet;
+            starts and ends count the words above, ends are exclusive, UNCLOSED if missing.
+        length: number of words in EVALB's sense (only `delete_labels_for_length` left out).
+        quotes: the words that `quote_labels` names, deleted or not.
+        problem: EVALB's message about the line, or the empty string.
+    """
+
+    words: list[str] = field(default_factory=list)
+    tags: list[str] = field(default_factory=list)
+    labels: list[str] = field(default_factory=list)
+    starts: list[int] = field(default_factory=list)
+    ends: list[int] = field(default_factory=list)
+    length: int = 0
+    quotes: list[Quote] = field(default_factory=list)
+    problem: str = ""
+
+    def open(self, label: str) -> int:
+        """Begin a bracket before the next word and return its number."""
+        self.labels.append(label)
+        self.starts.append(len(self.words))
+        self.ends.append(UNCLOSED)
+        return len(self.labels) - 1
+
+    def add(self, tag: str, word: str, around: list[int], params: EvalbParams) -> None:
+        """Add the next word, or only note it where its tag is deleted."""
+        if tag not in params.uncounted_tags:
+            self.length += 1
+        if tag in params.quote_labels and word in _QUOTES:
+            quote = Quote(word, tag, len(self.words), len(self.labels), list(around))
+            self.quotes.append(quote)
+        if tag not in params.deleted_tags:
+            self.words.append(word)
+            self.tags.append(tag)
+
+    def reinsert(self, quote: Quote) -> None:
+        """Put a deleted quotation mark back among the words."""
+        self.words.insert(quote.position, quote.word)
+        self.tags.insert(quote.position, quote.tag)
+        for bracket in range(quote.bracket, len(self.labels)):
+            self.starts[bracket] += 1
+            self.ends[bracket] += 1
+        for bracket in quote.around:
+            self.ends[bracket] += 1
+        for later in self.quotes[self.quotes.index(quote) :]:
+            later.position += 1
+
+    def prepare(self, params: EvalbParams) -> list[bool]:
+        """Trim the labels of brackets (NP-SBJ, NP=2 -> NP) and tell which brackets count.
+
+        Brackets without words do not count (their labels stay as they are) nor do deleted ones.
+        """
+        counts = []
+        deleted = params.deleted_brackets
+        for bracket, label in enumerate(self.labels):
+            if self.starts[bracket] == self.ends[bracket]:
+                counts.append(False)
+                continue
+            if "-" in label or "=" in label:
+                label = trim_label(label)
+                self.labels[bracket] = label
+            counts.append(label not in deleted)
+        return counts
+
+    def spans(self, params: EvalbParams) -> list[Span]:
+        """The brackets that count, in the order in which they open."""
+        counts = self.prepare(params)
+        triples = zip(self.labels, self.starts, self.ends, strict=True)
+        return [span for span, count in zip(triples, counts, strict=True) if count]
+
+
+def trim_label(label: str) -> str:
+    """The label up to its first `-` or `=`."""
+    return re.split("[-=]", label, maxsplit=1)[0]
+
+
+def read_line(
+    line: str, params: EvalbParams, path: str = "", number: int | None = None
+) -> Bracketing:
+    """Scan one line of bracketed text; a line is one sentence.
+
+    Brackets left open are EVALB's error of the sentence and go into `problem`. What makes EVALB
+    loop or overwrite its own memory is an error of the file here.
+
+    Raises:
+        TreebankError: text outside of brackets, a bracket with several words, or a closing
+            bracket too many; the message names file, line and column.
+    """
+    result = Bracketing()
+    stack: list[int] = []
+    position, match = 0, _SCANNER.match
+    while position < len(line):
+        token = match(line, position)
+        if token is None:
+            raise TreebankError(
+                f"expected a bracket, found {_word_at(line, position)!r}: a word stands in a "
+                "bracket of its own, as in (NN dog), and each tree on a line of its own",
+                path,
+                number,
+                position + 1,
+            )
+        kind = token.lastgroup
+        if kind == "word":
+            result.add(token["tag"], token["word"], stack, params)
+        elif kind == "open":
+            stack.append(result.open(token["open"]))
+        elif kind == "close":
+            if not stack:
+                raise TreebankError(
+                    "a closing bracket too many (each tree must stand on one line of its own)",
+                    path,
+                    number,
+                    position + 1,
+                )
+            result.ends[stack.pop()] = len(result.words)
+        position = token.end()
+    if stack:
+        result.problem = UNBALANCED
+    return result
+
+
+def _word_at(line: str, position: int) -> str:
+    found = re.compile(_TOKEN).match(line, position)
+    return found.group() if found else ""
+
+
+def read_tree(tree: Tree, params: EvalbParams, name: str = "") -> Bracketing:
+    """The same for an `nltk.Tree`; a tree without leaves is a sentence without words.
+
+    Raises:
+        TreebankError: a leaf that is not the only child of its parent; `name` says which tree.
+    """
+    result = Bracketing()
+    around: list[int] = []
+    todo: list[Tree | int] = [tree]  # a number closes that bracket
+    while todo:
+        node = todo.pop()
+        if isinstance(node, int):
+            result.ends[node] = len(result.words)
+            around.pop()
+        elif len(node) == 1 and isinstance(node[0], str):
+            result.add(str(node.label()), node[0], around, params)
+        else:
+            if any(isinstance(child, str) for child in node):
+                leaf = next(child for child in node if isinstance(child, str))
+                raise TreebankError(
+                    f"the word {leaf!r} under {node.label()} has sisters; each word needs "
+                    "a tag of its own, as in (NN dog)",
+                    name,
+                )
+            bracket = result.open(str(node.label()))
+            around.append(bracket)
+            todo.append(bracket)
+            todo.extend(reversed(node))
+    return result
+
+
+def repair_quotes(gold: Bracketing, test: Bracketing, params: EvalbParams) -> None:
+    """Take back in a quotation mark that one side deletes and the other keeps as a possessive.
+
+    Follows EVALB's `fix_quote`, which compares marks at the same position of both sentences.
+    """
+    deleted = params.deleted_tags
+    for theirs in test.quotes:
+        position = theirs.position
+        for ours in gold.quotes:
+            if ours.position != position or ours.tag == theirs.tag:
+                continue
+            if ours.tag in deleted and theirs.tag not in deleted:
+                gold.reinsert(ours)
+            elif theirs.tag in deleted and ours.tag not in deleted:
+                test.reinsert(theirs)
