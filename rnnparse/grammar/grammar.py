@@ -1,0 +1,58 @@
+"""The grammar as a whole: rules, lexicon and head table, estimated from cleaned trees."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+
+from nltk.tree import Tree
+
+from rnnparse.grammar.annotate import SPLITS, Annotator, Rule, TaggedWord
+from rnnparse.grammar.lexicon import Lexicon, estimate_lexicon
+from rnnparse.grammar.pcfg import Pcfg, estimate_rules
+from rnnparse.grammar.unknown import WordVectors
+from rnnparse.trees.heads import HeadTable
+
+
+@dataclass(frozen=True)
+class Grammar:
+    """What the decoder needs."""
+
+    pcfg: Pcfg
+    lexicon: Lexicon
+    heads: HeadTable
+
+
+def estimate(
+    trees: Iterable[Tree],
+    heads: HeadTable,
+    *,
+    splits: Sequence[str] = SPLITS,
+    kappa: float = 1.0,
+    vectors: WordVectors | None = None,
+    seed: int = 0,
+) -> Grammar:
+    """Estimate a grammar from cleaned trees.
+
+    Args:
+        trees: cleaned trees (`trees.cleaning.clean`).
+        heads: the head table of the treebank's language.
+        splits: state splits, out of `annotate.SPLITS`.
+        kappa: smoothing of rules towards the unannotated parent, in pseudo-counts.
+        vectors: given word vectors, which help to tag unknown words.
+        seed: of the unknown-word tagger.
+    """
+    annotator = Annotator(heads, splits)
+    rules: Counter[Rule] = Counter()
+    words: list[TaggedWord] = []
+    for tree in trees:
+        for occurrence in annotator.occurrences(tree):
+            if isinstance(occurrence, Rule):
+                rules[occurrence] += 1
+            else:
+                words.append(occurrence)
+    pcfg = estimate_rules(rules, annotator.category, annotator.backoff, kappa)
+    number = {symbol: i for i, symbol in enumerate(pcfg.symbols)}
+    lexicon = estimate_lexicon(words, annotator.word_tag, number, vectors, seed)
+    return Grammar(pcfg, lexicon, heads)

@@ -1,0 +1,215 @@
+"""The lexicon: P(word | tag state) for known, rare and unknown words."""
+
+from __future__ import annotations
+
+from collections import Counter, defaultdict
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+
+from rnnparse.grammar.annotate import TaggedWord
+from rnnparse.grammar.unknown import UnknownWordTagger, WordVectors, train_tagger
+from rnnparse.trees.brackets import unescape_token
+
+RARE = 5  # words seen at most so often are partly tagged by their form
+FORM_WEIGHT = 1.0  # pseudo-counts of the form's tags for a rare word
+STATE_WEIGHT = 5.0  # pseudo-counts of a tag's usual states for a word
+BEAM = 7.0  # tags of a form within so many nats of its best are kept
+
+
+@dataclass(frozen=True)
+class Emissions:
+    """What each of n tokens may be: states of token i at ptr[i]:ptr[i+1].
+
+    ptr [n+1] int64; symbol int32: grammar symbols; logp float64: log P(word | symbol).
+    """
+
+    ptr: np.ndarray
+    symbol: np.ndarray
+    logp: np.ndarray
+
+
+class Lexicon:
+    """Scores the tag states of tokens.
+
+    A frequent word has the tags that it was seen with; a rare one also those its form suggests;
+    an unknown one only those. Within a tag every state is allowed. A token that was always given
+    one punctuation tag keeps it. By Bayes' rule P(w | s) = P(s | w) P(w) / P(s).
+
+    Args:
+        entries: for each known word its (symbols int32, log probabilities float64).
+        tagger: the tagger of unknown words.
+        tag_ptr [T+1], state_symbol, state_logp: the states of each tag (in the tagger's order)
+            with log( P(state | tag) / P(state) ) as seen with rare words.
+        log_unknown: log P(w) of an unknown word.
+    """
+
+    def __init__(
+        self,
+        entries: Mapping[str, tuple[np.ndarray, np.ndarray]],
+        tagger: UnknownWordTagger,
+        tag_ptr: np.ndarray,
+        state_symbol: np.ndarray,
+        state_logp: np.ndarray,
+        log_unknown: float,
+    ) -> None:
+        self.entries = entries
+        self.tagger = tagger
+        self.tag_ptr, self.state_symbol, self.state_logp = tag_ptr, state_symbol, state_logp
+        self.log_unknown = log_unknown
+
+    def knows(self, token: str) -> bool:
+        """Whether training saw the token as it stands."""
+        return token in self.entries
+
+    def emissions(self, tokens: Sequence[str]) -> Emissions:
+        """The states of each token (escaped, as in trees)."""
+        found = [self._entry(token, i == 0) for i, token in enumerate(tokens)]
+        return Emissions(
+            np.cumsum([0] + [len(symbols) for symbols, _ in found]).astype(np.int64),
+            np.concatenate([symbols for symbols, _ in found]),
+            np.concatenate([logp for _, logp in found]),
+        )
+
+    def _entry(self, token: str, first: bool) -> tuple[np.ndarray, np.ndarray]:
+        entry = self.entries.get(token)
+        if entry is None and first:
+            entry = self.entries.get(token[:1].lower() + token[1:])
+        return entry if entry is not None else self._unknown(token, first)
+
+    def _unknown(self, token: str, first: bool) -> tuple[np.ndarray, np.ndarray]:
+        logp = self.tagger.log_probabilities(unescape_token(token), first)
+        kept = np.flatnonzero(logp >= logp.max() - BEAM)
+        parts = [np.arange(self.tag_ptr[t], self.tag_ptr[t + 1]) for t in kept]
+        places = np.concatenate(parts)
+        scores = np.concatenate([np.full(len(p), logp[t]) for t, p in zip(kept, parts, strict=True)])
+        return (
+            self.state_symbol[places],
+            scores + self.state_logp[places] + self.log_unknown,
+        )
+
+
+class LexiconCounts:
+    """Word occurrences as the estimates need them.
+
+    A *word tag* is a tag with the marks that the word alone decides (`VBZ-BE`); the states of a
+    word tag differ in what stands around it.
+    """
+
+    def __init__(self, words: Iterable[TaggedWord], word_tag_of: Mapping[str, str]) -> None:
+        self.occurrences = Counter(words)
+        self.states_of: dict[str, Counter[str]] = defaultdict(Counter)
+        for (state, word, _), c in self.occurrences.items():
+            self.states_of[word][state] += c
+        self.state: Counter[str] = Counter()
+        self.rare_state: Counter[str] = Counter()
+        for states in self.states_of.values():
+            self.state.update(states)
+            if sum(states.values()) <= RARE:
+                self.rare_state.update(states)
+        self.total = sum(self.state.values())
+        self.word_tag_of = word_tag_of
+        self.tags = sorted({word_tag_of[s] for s in self.state})
+        self.tag_states: dict[str, list[str]] = defaultdict(list)
+        for state in sorted(self.state):
+            self.tag_states[word_tag_of[state]].append(state)
+        self.usual = {tag: self._given_tag(self.state, tag) for tag in self.tags}
+        self.usual_rare = {
+            tag: self._given_tag(self.rare_state, tag, self.usual[tag]) for tag in self.tags
+        }
+
+    def _given_tag(
+        self, counts: Counter[str], tag: str, prior: np.ndarray | None = None
+    ) -> np.ndarray:
+        """P(state | word tag) in the order of `tag_states`."""
+        c = np.array([counts[s] for s in self.tag_states[tag]], np.float64)
+        if prior is not None:
+            c += prior
+        return c / c.sum()
+
+    def samples(self) -> Counter[tuple[str, bool, int]]:
+        """The rare words' occurrences, for the tagger of unknown words."""
+        number = {tag: i for i, tag in enumerate(self.tags)}
+        found: Counter[tuple[str, bool, int]] = Counter()
+        for (state, word, first), c in self.occurrences.items():
+            if sum(self.states_of[word].values()) <= RARE:
+                found[unescape_token(word), first, number[self.word_tag_of[state]]] += c
+        return found
+
+    def punctuation_tags(self) -> set[str]:
+        """Tags that only words without a letter or digit have."""
+        return set(self.tags) - {
+            self.word_tag_of[s]
+            for word, states in self.states_of.items()
+            if any(c.isalnum() for c in unescape_token(word))
+            for s in states
+        }
+
+
+def estimate_lexicon(
+    words: Iterable[TaggedWord],
+    word_tag_of: Mapping[str, str],
+    number: Mapping[str, int],
+    vectors: WordVectors | None,
+    seed: int,
+) -> Lexicon:
+    """Estimate the lexicon from all word occurrences of a treebank.
+
+    Args:
+        words: the occurrences.
+        word_tag_of: the tag and word-decided marks of each state.
+        number: grammar symbol of each state.
+        vectors: given word vectors, or None.
+        seed: of the tagger's training.
+    """
+    counts = LexiconCounts(words, word_tag_of)
+    tagger = train_tagger(counts.samples(), len(counts.tags), vectors, seed)
+    punctuation = counts.punctuation_tags()
+    entries = {
+        word: _entry(word, counts, tagger, punctuation, number)
+        for word in sorted(counts.states_of)
+    }
+    states = [s for tag in counts.tags for s in counts.tag_states[tag]]
+    usual = np.concatenate([counts.usual_rare[tag] for tag in counts.tags])
+    share = np.array([counts.state[s] for s in states]) / counts.total
+    return Lexicon(
+        entries,
+        tagger,
+        np.cumsum([0] + [len(counts.tag_states[tag]) for tag in counts.tags]).astype(np.int64),
+        np.array([number[s] for s in states], np.int32),
+        np.log(usual) - np.log(share),
+        float(np.log(0.5 / counts.total)),
+    )
+
+
+def _entry(
+    word: str,
+    counts: LexiconCounts,
+    tagger: UnknownWordTagger,
+    punctuation: set[str],
+    number: Mapping[str, int],
+) -> tuple[np.ndarray, np.ndarray]:
+    """Symbols and log P(word | symbol) of one known word."""
+    states = counts.states_of[word]
+    n = sum(states.values())
+    seen: Counter[str] = Counter()
+    for state, c in states.items():
+        seen[counts.word_tag_of[state]] += c
+    chance = {tag: c / n for tag, c in seen.items()}
+    if n <= RARE and not (len(seen) == 1 and set(seen) <= punctuation):
+        form = np.exp(tagger.log_probabilities(unescape_token(word), False))
+        for t in np.flatnonzero(form >= form.max() * np.exp(-BEAM)):
+            tag = counts.tags[t]
+            mixed = (seen[tag] + FORM_WEIGHT * form[t]) / (n + FORM_WEIGHT)
+            chance[tag] = float(mixed)
+    symbols: list[int] = []
+    scores: list[float] = []
+    for tag in sorted(chance):
+        usual = (counts.usual_rare if n <= RARE else counts.usual)[tag]
+        for state, prior in zip(counts.tag_states[tag], usual, strict=True):
+            given = (states[state] + STATE_WEIGHT * prior) / (seen[tag] + STATE_WEIGHT)
+            symbols.append(number[state])
+            share = counts.state[state] / counts.total
+            scores.append(np.log(chance[tag] * given * n / counts.total / share))
+    return np.array(symbols, np.int32), np.array(scores, np.float64)

@@ -1,0 +1,131 @@
+"""The base PCFG: smoothed rule probabilities of annotated symbols, as arrays for the kernels."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+
+from rnnparse.grammar.annotate import INTERMEDIATE, ROOT, Rule
+
+
+@dataclass(frozen=True)
+class Pcfg:
+    """A binarized grammar over S symbols, C basic categories, R binary and U unary rules.
+
+    Attributes:
+        symbols: names of the annotated symbols.
+        categories: names of the basic categories (labels and tags). Category C + c is the
+            intermediate category of the binarization that belongs to category c.
+        category [S] int32: the category of each symbol, 0 to 2C - 1.
+        binary [R, 3] int32: parent, left child, right child; sorted by left child.
+        binary_logp [R] float64: natural log of the probability.
+        unary [U, 2] int32: parent, child; sorted by child.
+        unary_logp [U] float64.
+        link [U] bool: whether the rule leads to a smoothing back-off and leaves no tree node.
+    """
+
+    symbols: tuple[str, ...]
+    categories: tuple[str, ...]
+    category: np.ndarray
+    binary: np.ndarray
+    binary_logp: np.ndarray
+    unary: np.ndarray
+    unary_logp: np.ndarray
+    link: np.ndarray
+
+    @property
+    def root(self) -> int:
+        """The number of the symbol that spans a sentence."""
+        return self.symbols.index(ROOT)
+
+    @property
+    def partial(self) -> np.ndarray:
+        """[S] bool: whether a symbol is an intermediate one of the binarization."""
+        return self.category >= len(self.categories)
+
+
+def category_names(categories: Sequence[str]) -> list[str]:
+    """Names of all 2C categories: the basic ones, then the intermediate ones with `@`."""
+    return [*categories, *(INTERMEDIATE + name for name in categories)]
+
+
+def estimate_rules(
+    counts: Mapping[Rule, float],
+    category_of: Mapping[str, tuple[str, bool]],
+    backoff_of: Mapping[str, str],
+    kappa: float,
+) -> Pcfg:
+    """Relative frequencies, smoothed towards the unannotated parent.
+
+    P(r | A^P) = (c(A^P → r) + κ P(r | A)) / (c(A^P) + κ), where A is the back-off of A^P. A rule
+    that A^P was never seen with is not written out: A^P has a link of probability κ / (c(A^P) + κ)
+    to a symbol A of its own, which rewrites with P(r | A). A seen rule's direct probability is
+    the larger, so the best derivation has the smoothed probability of every rule.
+
+    Args:
+        counts: occurrences of each rule.
+        category_of: the basic category of each symbol and whether it is an intermediate one.
+        backoff_of: the back-off symbol of each symbol that has one.
+        kappa: the weight of the back-off, in pseudo-counts; 0 turns smoothing off.
+    """
+    own: Counter[str] = Counter()
+    back_rule: Counter[Rule] = Counter()
+    back_total: Counter[str] = Counter()
+    for rule, count in counts.items():
+        own[rule.parent] += count
+        back = backoff_of.get(rule.parent)
+        if kappa > 0 and back is not None:
+            back_rule[rule._replace(parent=back)] += count
+            back_total[back] += count
+    logp: dict[Rule, float] = {}
+    links: dict[tuple[str, str], float] = {}
+    for rule, count in counts.items():
+        back = backoff_of.get(rule.parent) if kappa > 0 else None
+        if back is None:
+            logp[rule] = float(np.log(count / own[rule.parent]))
+        else:
+            smooth = kappa * back_rule[rule._replace(parent=back)] / back_total[back]
+            logp[rule] = float(np.log((count + smooth) / (own[rule.parent] + kappa)))
+            links[rule.parent, back] = float(np.log(kappa / (own[rule.parent] + kappa)))
+    for rule, count in back_rule.items():
+        logp[rule] = float(np.log(count / back_total[rule.parent]))
+    return _arrays(logp, links, category_of)
+
+
+def _arrays(
+    logp: Mapping[Rule, float],
+    links: Mapping[tuple[str, str], float],
+    category_of: Mapping[str, tuple[str, bool]],
+) -> Pcfg:
+    symbols = _order({ROOT}, *({r.parent, r.left, r.right} - {""} for r in logp))
+    categories = _order(*({category_of[s][0]} for s in symbols))
+    number = {s: i for i, s in enumerate(symbols)}
+    place = {c: i for i, c in enumerate(categories)}
+    binary = sorted(
+        (number[r.left], number[r.right], number[r.parent], p) for r, p in logp.items() if r.right
+    )
+    unary = sorted(
+        [(number[r.left], number[r.parent], p, False) for r, p in logp.items() if not r.right]
+        + [(number[back], number[symbol], p, True) for (symbol, back), p in links.items()]
+    )
+    return Pcfg(
+        symbols=tuple(symbols),
+        categories=tuple(categories),
+        category=np.array(
+            [place[name] + partial * len(place) for name, partial in (category_of[s] for s in symbols)],
+            np.int32,
+        ),
+        binary=np.array([(p, a, b) for a, b, p, _ in binary], np.int32).reshape(-1, 3),
+        binary_logp=np.array([x for *_, x in binary], np.float64),
+        unary=np.array([(p, a) for a, p, *_ in unary], np.int32).reshape(-1, 2),
+        unary_logp=np.array([x for _, _, x, _ in unary], np.float64),
+        link=np.array([x for *_, x in unary], np.bool_),
+    )
+
+
+def _order(*groups: set[str]) -> Sequence[str]:
+    """All members, sorted, so that equal treebanks give equal arrays."""
+    return sorted(set().union(*groups))

@@ -1,0 +1,153 @@
+"""Tags of unknown words: a softmax over affixes, form and (where given) word vectors.
+
+It is trained on the rare words of the treebank, which behave like words never seen.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+from numba import njit
+
+from rnnparse.grammar.signatures import signature
+
+LONGEST_AFFIX = 4
+EPOCHS = 15
+RATE = 0.1
+L2 = 1e-5
+
+
+def form_features(word: str, first: bool) -> list[str]:
+    """Names of the binary features of a word form."""
+    lower = word.lower()
+    names = ["bias", "class=" + signature(word, first), "length=" + str(min(len(word), 8))]
+    for size in range(1, min(LONGEST_AFFIX, len(lower) - 1) + 1):
+        names.append("suffix=" + lower[-size:])
+        names.append("prefix=" + lower[:size])
+    shape = "".join(
+        "A" if c.isupper() else "a" if c.isalpha() else "0" if c.isdigit() else c for c in word
+    )
+    squeezed = "".join(c for i, c in enumerate(shape) if i == 0 or c != shape[i - 1])
+    names.append("shape=" + squeezed + ("^" if first else ""))
+    if "-" in word[1:-1]:
+        names.append("part=" + lower.rsplit("-", 1)[1])
+    return names
+
+
+@dataclass(frozen=True)
+class WordVectors:
+    """Given vectors: row r of matrix [V, d] float32 belongs to words[r]."""
+
+    words: tuple[str, ...]
+    matrix: np.ndarray
+
+    def index(self) -> dict[str, int]:
+        """Word to row."""
+        return {word: row for row, word in enumerate(self.words)}
+
+
+class UnknownWordTagger:
+    """P(tag | form of an unknown word).
+
+    Args:
+        features: name of each row of the first F rows of weights.
+        weights [F + d, T] float32: binary features, then vector components.
+        rows: row of `vectors` for each word that has one.
+        vectors [V, d] float32: given word vectors; d may be 0.
+    """
+
+    def __init__(
+        self, features: Sequence[str], weights: np.ndarray, rows: Mapping[str, int],
+        vectors: np.ndarray,
+    ) -> None:
+        self.features = tuple(features)
+        self.weights = weights
+        self._number = {name: i for i, name in enumerate(features)}
+        self._rows, self._vectors = rows, vectors
+
+    def log_probabilities(self, word: str, first: bool) -> np.ndarray:
+        """[T] float64: log P(tag | form) for each tag in the order of training."""
+        known = [self._number[f] for f in form_features(word, first) if f in self._number]
+        score = self.weights[known].sum(axis=0, dtype=np.float64)
+        row = _row(self._rows, word)
+        if row >= 0:
+            dense = self.weights[len(self.features) :].astype(np.float64)
+            score += self._vectors[row].astype(np.float64) @ dense
+        score -= score.max()
+        return score - np.log(np.exp(score).sum())
+
+
+def _row(rows: Mapping[str, int], word: str) -> int:
+    return rows.get(word, rows.get(word.lower(), -1))
+
+
+def train_tagger(
+    samples: Counter[tuple[str, bool, int]], tags: int, vectors: WordVectors | None, seed: int
+) -> UnknownWordTagger:
+    """Fit the softmax by AdaGrad over the samples.
+
+    Args:
+        samples: how often each (word, first in sentence, tag number) occurs among rare words.
+        tags: number of tags T.
+        vectors: given word vectors, or None.
+        seed: of the order of the samples.
+    """
+    ordered = sorted(samples)
+    names = sorted({f for word, first, _ in ordered for f in form_features(word, first)})
+    number = {name: i for i, name in enumerate(names)}
+    rows = vectors.index() if vectors is not None else {}
+    matrix = vectors.matrix if vectors is not None else np.zeros((1, 0), np.float32)
+    lists = [[number[f] for f in form_features(word, first)] for word, first, _ in ordered]
+    weights = _fit(
+        np.cumsum([0] + [len(x) for x in lists]).astype(np.int64),
+        np.array([f for x in lists for f in x], np.int32),
+        np.array([_row(rows, word) for word, *_ in ordered], np.int32),
+        np.array([tag for *_, tag in ordered], np.int32),
+        np.array([samples[s] for s in ordered], np.float32),
+        matrix,
+        len(names),
+        tags,
+        np.random.default_rng(seed).permuted(
+            np.tile(np.arange(len(ordered), dtype=np.int32), (EPOCHS, 1)), axis=1
+        ),
+    )
+    return UnknownWordTagger(names, weights, rows, matrix)
+
+
+@njit(cache=True, nogil=True)
+def _fit(ptr, feature, row, tag, weight, vectors, binary, tags, orders):  # type: ignore[no-untyped-def]
+    """AdaGrad on the log loss; returns weights [binary + d, tags] float32."""
+    dense = vectors.shape[1]
+    w = np.zeros((binary + dense, tags), np.float32)
+    squares = np.full((binary + dense, tags), np.float32(1e-3))
+    score = np.empty(tags, np.float32)
+    rate, decay = np.float32(RATE), np.float32(L2)
+    for epoch in range(orders.shape[0]):
+        for x in orders[epoch]:
+            score[:] = 0
+            for p in range(ptr[x], ptr[x + 1]):
+                score += w[feature[p]]
+            if row[x] >= 0:
+                for d in range(dense):
+                    score += w[binary + d] * vectors[row[x], d]
+            score -= score.max()
+            score = np.exp(score)
+            score /= score.sum()
+            score[tag[x]] -= np.float32(1)
+            score *= weight[x]
+            for p in range(ptr[x], ptr[x + 1]):
+                f = feature[p]
+                for t in range(tags):
+                    g = score[t] + decay * w[f, t]
+                    squares[f, t] += g * g
+                    w[f, t] -= rate * g / np.sqrt(squares[f, t])
+            if row[x] >= 0:
+                for d in range(dense):
+                    for t in range(tags):
+                        g = score[t] * vectors[row[x], d] + decay * w[binary + d, t]
+                        squares[binary + d, t] += g * g
+                        w[binary + d, t] -= rate * g / np.sqrt(squares[binary + d, t])
+    return w

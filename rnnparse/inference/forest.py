@@ -1,0 +1,152 @@
+"""A sentence's candidate trees as one forest in which every distinct subtree is one node."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+from nltk.tree import Tree
+from numba import njit
+
+from rnnparse.inference.hashing import EMPTY, find_slot, grow_map, new_map
+from rnnparse.inference.kbest import Candidates
+from rnnparse.trees.head_kernel import find_head
+
+
+@dataclass(frozen=True)
+class Forest:
+    """K candidate trees over N shared nodes, children before parents.
+
+    The trees are canonically binarized (head-outward), so equal trees have equal nodes whatever
+    derivation they come from. A node occurs at most once in one tree; no two trees share a root.
+
+    Attributes:
+        cat [N] int32: category; C + c is the intermediate category of category c.
+        left, right [N] int32: children; both -1 in a preterminal, right -1 in a unary node.
+        start, end [N] int32: span in tokens, end exclusive.
+        root [K] int32: root of each candidate, in order of falling logp.
+        logp [K] float64: natural log of the probability of the candidate's best derivation.
+    """
+
+    cat: np.ndarray
+    left: np.ndarray
+    right: np.ndarray
+    start: np.ndarray
+    end: np.ndarray
+    root: np.ndarray
+    logp: np.ndarray
+
+
+@njit(cache=True, nogil=True)
+def _reachable(candidates):  # type: ignore[no-untyped-def]
+    """Which n-ary nodes are part of a candidate tree."""
+    used = np.zeros(candidates.category.shape[0], np.bool_)
+    used[candidates.root] = True
+    for v in range(used.shape[0] - 1, -1, -1):
+        if used[v]:
+            for c in range(candidates.child_ptr[v], candidates.child_ptr[v + 1]):
+                used[candidates.child[c]] = True
+    return used
+
+
+@njit(cache=True, nogil=True)
+def binarize_candidates(candidates, categories, heads):  # type: ignore[no-untyped-def]
+    """Rebinarize shared n-ary trees head-outward, as `trees.binarize.binarize` does with one.
+
+    Args:
+        candidates: n-ary trees, a `Candidates`.
+        categories: number C of basic categories.
+        heads: arrays of a compiled head table over those categories.
+
+    Returns:
+        cat, left, right, start, end of the forest's nodes and the root of each tree.
+    """
+    total = candidates.category.shape[0]
+    most = total + candidates.child.shape[0]
+    cat = np.empty(most, np.int32)
+    left = np.full(most, -1, np.int32)
+    right = np.full(most, -1, np.int32)
+    start = np.empty(most, np.int32)
+    end = np.empty(most, np.int32)
+    place = np.empty(total, np.int32)  # forest node of each n-ary node
+    kids = np.empty(candidates.child.shape[0] + 1, np.int32)
+    used = _reachable(candidates)
+    nodes = 0
+    keys, values = new_map(256)  # of intermediate nodes, by (left, right) and category
+    for v in range(total):
+        if not used[v]:
+            continue
+        first, last = candidates.child_ptr[v], candidates.child_ptr[v + 1]
+        n = last - first
+        category = candidates.category[v]
+        a, b = np.int32(-1), np.int32(-1)
+        if n == 1:
+            a = place[candidates.child[first]]
+        elif n == 2:
+            a, b = place[candidates.child[first]], place[candidates.child[first + 1]]
+        elif n > 2:
+            for c in range(n):
+                kids[c] = candidates.category[candidates.child[first + c]]
+            head = find_head(category, kids, n, *heads)
+            low = head - 1 if head > 0 else 0
+            high = low + 1
+            a, b = place[candidates.child[first + low]], place[candidates.child[first + high]]
+            while low > 0 or high < n - 1:
+                key = (np.int64(category) << 48) | (np.int64(a) << 24) | b
+                slot = find_slot(keys, key)
+                if keys[slot] == EMPTY:
+                    keys[slot] = key
+                    values[slot] = nodes
+                    cat[nodes] = categories + category
+                    left[nodes], right[nodes] = a, b
+                    start[nodes], end[nodes] = start[a], end[b]
+                    inner = np.int32(nodes)
+                    nodes += 1
+                    if 2 * (nodes + 1) >= keys.shape[0]:
+                        keys, values = grow_map(keys, values)
+                else:
+                    inner = values[slot]
+                if low > 0:
+                    low -= 1
+                    a, b = place[candidates.child[first + low]], inner
+                else:
+                    high += 1
+                    a, b = inner, place[candidates.child[first + high]]
+        cat[nodes] = category
+        left[nodes], right[nodes] = a, b
+        start[nodes], end[nodes] = candidates.start[v], candidates.end[v]
+        place[v] = nodes
+        nodes += 1
+    return (
+        cat[:nodes].copy(), left[:nodes].copy(), right[:nodes].copy(), start[:nodes].copy(),
+        end[:nodes].copy(), place[candidates.root],
+    )
+
+
+def candidate_tree(
+    forest: Forest, candidate: int, tokens: Sequence[str], categories: Sequence[str]
+) -> Tree:
+    """One candidate as an n-ary `nltk.Tree` over the (escaped) tokens."""
+    size = len(categories)
+    built: dict[int, list[Tree]] = {}  # a node's tree, or an intermediate node's children
+    for v in nodes_of(forest, candidate):
+        kids = [c for c in (forest.left[v], forest.right[v]) if c >= 0]
+        children = [tree for c in kids for tree in built[c]]
+        if forest.cat[v] >= size:
+            built[v] = children
+        elif kids:
+            built[v] = [Tree(categories[forest.cat[v]], children)]
+        else:
+            built[v] = [Tree(categories[forest.cat[v]], [tokens[forest.start[v]]])]
+    return built[int(forest.root[candidate])][0]
+
+
+def nodes_of(forest: Forest, candidate: int) -> list[int]:
+    """The nodes of one candidate tree, children before parents."""
+    stack, found = [int(forest.root[candidate])], []
+    while stack:
+        v = stack.pop()
+        found.append(v)
+        stack.extend(int(c) for c in (forest.left[v], forest.right[v]) if c >= 0)
+    return found[::-1]
