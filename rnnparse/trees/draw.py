@@ -1,0 +1,62 @@
+"""Trees as text drawings for a terminal."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from nltk.tree import Tree
+from nltk.tree.prettyprinter import TreePrettyPrinter
+
+from rnnparse.trees.brackets import unescape_token
+
+_LARGE = 150  # nodes; such a tree is wider or higher than a terminal
+
+
+def pretty(tree: Tree, width: int = 100) -> str:
+    """The tree drawn with Unicode lines: top down where it fits, else one node a line.
+
+    Args:
+        tree: its words in escaped form; they are drawn as people write them.
+        width: columns that a top-down drawing may have.
+
+    Returns:
+        Lines without a newline at the end.
+    """
+    # Larger trees do not fit anyway, and NLTK's drawing recurses.
+    if sum(1 for _ in _nodes(tree)) <= _LARGE:
+        drawing = _top_down(tree)
+        if all(len(line) <= width for line in drawing):
+            return "\n".join(drawing)
+    return "\n".join(_indented(tree))
+
+
+def _nodes(tree: Tree) -> Iterator[Tree]:
+    pending = [tree]
+    while pending:
+        node = pending.pop()
+        yield node
+        pending.extend(child for child in node if isinstance(child, Tree))
+
+
+def _top_down(tree: Tree) -> list[str]:
+    shown = tree.copy(deep=True)
+    for position in shown.treepositions("leaves"):
+        shown[position] = unescape_token(shown[position])
+    return [line.rstrip() for line in TreePrettyPrinter(shown).text(unicodelines=True).splitlines()]
+
+
+def _indented(tree: Tree) -> list[str]:
+    lines = []
+    pending: list[tuple[Tree | str, str, str]] = [(tree, "", "")]
+    while pending:
+        node, before, below = pending.pop()
+        if isinstance(node, str):
+            lines.append(before + unescape_token(node))
+        elif len(node) == 1 and isinstance(node[0], str):
+            lines.append(f"{before}{node.label()} {unescape_token(node[0])}")
+        else:
+            lines.append(before + (node.label() or "()"))
+            branches = [(child, below + "├─ ", below + "│  ") for child in node[:-1]]
+            branches += [(child, below + "└─ ", below + "   ") for child in node[-1:]]
+            pending += reversed(branches)
+    return lines

@@ -1,0 +1,44 @@
+"""Trees of the bracket corpora that NLTK knows by name."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import nltk.corpus
+from nltk.corpus.reader.api import CorpusReader
+from nltk.corpus.reader.bracket_parse import BracketParseCorpusReader
+from nltk.corpus.util import LazyCorpusLoader
+from nltk.tree import Tree
+
+from rnnparse.errors import TreebankError
+
+PREFIX = "nltk:"
+
+
+def read_corpus(name: str) -> Iterator[Tree]:
+    """Trees of an NLTK corpus, file by file, as NLTK's own reader for it makes them.
+
+    Args:
+        name: the corpus as NLTK calls it: `treebank`, `ptb`, `cess_esp`, `floresta` …
+
+    Raises:
+        TreebankError: no such corpus, its data is not downloaded, or it is not in brackets.
+    """
+    source = PREFIX + name
+    reader = getattr(nltk.corpus, name, None)
+    if not isinstance(reader, (LazyCorpusLoader, CorpusReader)):
+        raise TreebankError("NLTK has no corpus of this name; try nltk:treebank", source)
+    try:
+        files = reader.fileids()
+    except LookupError as error:
+        raise TreebankError(
+            f"the data of this corpus is not installed: python -m nltk.downloader {name}", source
+        ) from error
+    if not isinstance(reader, BracketParseCorpusReader):
+        raise TreebankError("this NLTK corpus does not hold trees in brackets", source)
+    if not files:
+        raise TreebankError(
+            f"NLTK finds no file of this corpus; it looks for {reader._fileids} in {reader.root}",
+            source,
+        )
+    return (tree for file in files for tree in reader.parsed_sents(file))

@@ -1,0 +1,171 @@
+"""Where trees come from: files, folders, glob patterns, standard input, open files.
+
+A source is resolved to a list of files before anything is read, so that a misspelt path is an
+error at once and not after the first gigabyte.
+"""
+
+from __future__ import annotations
+
+import codecs
+import glob
+import gzip
+import io
+import os
+import sys
+import zlib
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any, TextIO
+
+from rnnparse.errors import TreebankError
+
+SUFFIXES = (".mrg", ".ptb", ".tree", ".trees", ".psd", ".parse")
+"""Names that count as treebank files in a folder, each also with `.gz` behind it."""
+
+_GZIP_MAGIC = b"\x1f\x8b"
+_BLOCK = 1 << 16
+
+
+def find_files(source: str | os.PathLike[str]) -> list[Path]:
+    """The treebank files that a path, a folder or a glob pattern stands for, sorted.
+
+    A folder is searched with its subfolders (links to folders are not followed) for the names
+    in `SUFFIXES`; hidden files are passed over. A file named outright may have any name.
+
+    Raises:
+        TreebankError: nothing is there, or a folder cannot be read.
+    """
+    name = os.path.expanduser(os.fspath(source))
+    path = Path(name)
+    try:
+        is_folder, exists = path.is_dir(), path.exists()
+    except (OSError, ValueError) as error:
+        raise TreebankError(f"cannot read: {_reason(error)}", name) from error
+    if is_folder:
+        return _files_in_folder(path)
+    if exists:
+        return [path]
+    if any(sign in name for sign in "*?["):
+        return _files_of_pattern(name)
+    raise TreebankError("no such file or folder", name)
+
+
+def _files_of_pattern(pattern: str) -> list[Path]:
+    matches = sorted(map(Path, glob.glob(pattern, recursive=True)), key=lambda path: path.parts)
+    folders = [path for path in matches if path.is_dir()]
+    files = {path: None for path in matches if not path.is_dir()}
+    if not files and folders:
+        # A pattern such as wsj/0[2-9] names folders; with ** it names them beside their files.
+        for folder in folders:
+            files.update(dict.fromkeys(_files_in_folder(folder)))
+    if not files:
+        raise TreebankError("no file matches this pattern", pattern)
+    return list(files)
+
+
+def _files_in_folder(folder: Path) -> list[Path]:
+    def fail(error: OSError) -> None:
+        place = str(error.filename or folder)
+        raise TreebankError(f"cannot read this folder: {_reason(error)}", place) from error
+
+    found = []
+    for parent, folders, names in os.walk(folder, onerror=fail):
+        folders[:] = [name for name in folders if not name.startswith(".")]
+        for name in names:
+            plain = name.lower().removesuffix(".gz")
+            if plain.endswith(SUFFIXES) and not name.startswith("."):
+                found.append(Path(parent, name))
+    if not found:
+        raise TreebankError(
+            f"no treebank file in this folder; expected names that end in {', '.join(SUFFIXES)}, "
+            "or these with .gz",
+            str(folder),
+        )
+    return sorted(found, key=lambda path: path.parts)
+
+
+@contextmanager
+def open_text(path: Path | None, encoding: str) -> Iterator[TextIO]:
+    """Open a file, or standard input for None, as text; gzip is told by its first bytes.
+
+    Bytes that the encoding does not know come out as lone surrogates (PEP 383), so that the
+    reader can say on which line and column they stand.
+    """
+    try:
+        # UTF-8 with a byte-order mark is common in files that Windows programs wrote.
+        codec = "utf-8-sig" if codecs.lookup(encoding).name == "utf-8" else encoding
+    except LookupError as error:
+        raise TreebankError(f"unknown encoding {encoding!r}", str(path or "<stdin>")) from error
+    if path is None:
+        binary: Any = getattr(sys.stdin, "buffer", None)
+        if binary is None:
+            yield sys.stdin
+            return
+        text = _decode(binary, codec)
+        try:
+            yield text
+        finally:
+            text.detach()  # closing the wrapper would close standard input
+        return
+    try:
+        binary = open(path, "rb")  # noqa: SIM115 (closed below, with the text)
+        text = _decode(binary, codec)
+    except OSError as error:
+        raise TreebankError(f"cannot read: {_reason(error)}", str(path)) from error
+    with binary, text:
+        yield text
+
+
+def _decode(binary: Any, codec: str) -> io.TextIOWrapper:
+    if hasattr(binary, "peek") and binary.peek(2)[:2] == _GZIP_MAGIC:
+        binary = io.BufferedReader(gzip.GzipFile(fileobj=binary))  # type: ignore[arg-type]
+    return io.TextIOWrapper(binary, encoding=codec, errors="surrogateescape")
+
+
+def read_lines(stream: TextIO, path: str) -> Iterator[tuple[int, int, str]]:
+    """Pieces of a text that cut no word apart: (line number, columns before the piece, piece).
+
+    A piece is a line, or of a very long line at most about 64 K characters, more only where one
+    word is longer. Every piece but the last ends in white space.
+
+    Raises:
+        TreebankError: the stream cannot be read or decoded, or it holds NUL bytes.
+    """
+    number, offset, held = 1, 0, ""
+    while True:
+        # Ask for at least as much as is held back: the work stays linear in a word's length.
+        chunk = _read_chunk(stream, max(_BLOCK, len(held)), path, number)
+        piece, held = held + chunk, ""
+        if not piece:
+            return
+        if chunk and not chunk.endswith("\n"):
+            cut = 1 + max(piece.rfind(space) for space in " \n\t\r\f\v")
+            piece, held = piece[:cut], piece[cut:]
+            if not piece:
+                continue
+        yield number, offset, piece
+        if piece.endswith("\n"):
+            number, offset = number + 1, 0
+        else:
+            offset += len(piece)
+
+
+def _read_chunk(stream: TextIO, size: int, path: str, number: int) -> str:
+    try:
+        chunk = stream.readline(size)
+    except EOFError as error:
+        raise TreebankError("the compressed file is cut off before its end", path) from error
+    except (gzip.BadGzipFile, zlib.error) as error:
+        raise TreebankError(f"the compressed file is damaged: {error}", path) from error
+    except UnicodeError as error:
+        raise TreebankError(f"wrong encoding: {error}", path, number) from error
+    except (OSError, ValueError) as error:
+        raise TreebankError(f"cannot read: {_reason(error)}", path) from error
+    if not isinstance(chunk, str):
+        raise TreebankError("opened in binary mode; open it in text mode", path)
+    return chunk
+
+
+def _reason(error: Exception) -> str:
+    return (getattr(error, "strerror", None) or str(error)).lower()
