@@ -216,3 +216,16 @@ def repair_quotes(gold: Bracketing, test: Bracketing, params: EvalbParams) -> No
                 gold.reinsert(ours)
             elif theirs.tag in deleted and ours.tag not in deleted:
                 test.reinsert(theirs)
+
+
+def find_mismatch(gold: Bracketing, test: Bracketing, params: EvalbParams) -> str:
+    """EVALB's message if the words differ (quotation marks are repaired first), else ""."""
+    if len(gold.words) != len(test.words):
+        repair_quotes(gold, test, params)
+    if len(gold.words) != len(test.words):
+        return f"Length unmatch ({len(gold.words)}|{len(test.words)})"
+    if gold.words != test.words:
+        for ours, theirs in zip(gold.words, test.words, strict=True):
+            if not params.words_equal(ours, theirs):
+                return f"Words unmatch ({ours}|{theirs})"
+    return ""

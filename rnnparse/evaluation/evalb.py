@@ -21,9 +21,9 @@ from rnnparse.errors import TreebankError
 from rnnparse.evaluation.bracketing import (
     Bracketing,
     Span,
+    find_mismatch,
     read_line,
     read_tree,
-    repair_quotes,
 )
 from rnnparse.evaluation.params import EvalbParams
 from rnnparse.evaluation.table import HEAD, format_dump, format_row, format_totals
@@ -187,8 +187,8 @@ def evalb_files(
         TreebankError: as `evaluate_files`; nothing has been printed then.
     """
     evaluation = evaluate_files(gold_path, test_path, params, max_error=max_error)
-    (err or sys.stderr).write("".join(f"{message}\n" for message in evaluation.messages))
-    (out or sys.stdout).write(evaluation.format_table())
+    _write(err or sys.stderr, "".join(f"{message}\n" for message in evaluation.messages))
+    _write(out or sys.stdout, evaluation.format_table())
     return 1 if evaluation.stopped else 0
 
 
@@ -249,7 +249,7 @@ def _compare(
     if not test.words:
         row = SentenceScore(number, gold.length, SKIPPED)
         return row, problems, format_dump(gold, test, [], [], []) if params.debug else ""
-    mismatch = _mismatch(gold, test, params)
+    mismatch = find_mismatch(gold, test, params)
     if mismatch:
         row = SentenceScore(number, gold.length, ERROR)
         dump = format_dump(gold, test, [], [], []) if params.debug else ""
@@ -275,19 +275,6 @@ def _compare(
     return row, problems, dump
 
 
-def _mismatch(gold: Bracketing, test: Bracketing, params: EvalbParams) -> str:
-    """EVALB's message if the words differ, else the empty string."""
-    if len(gold.words) != len(test.words):
-        repair_quotes(gold, test, params)
-    if len(gold.words) != len(test.words):
-        return f"Length unmatch ({len(gold.words)}|{len(test.words)})"
-    if gold.words != test.words:
-        for ours, theirs in zip(gold.words, test.words, strict=True):
-            if not params.words_equal(ours, theirs):
-                return f"Words unmatch ({ours}|{theirs})"
-    return ""
-
-
 def _results(side: Bracketing, params: EvalbParams, matched: set[int]) -> list[int]:
     """EVALB's code of each bracket: 1 matched, 0 unmatched, 5 deleted."""
     codes, position = [], 0
@@ -309,3 +296,14 @@ def _lines(path: PathLike) -> Iterator[str]:
                 yield line.decode("utf-8", "surrogateescape")
     except OSError as error:
         raise TreebankError(f"cannot read the file: {error.strerror}", str(path)) from error
+
+
+def _write(stream: TextIO, text: str) -> None:
+    """Write the bytes of the files' words as they are, whatever the terminal's encoding is."""
+    buffer = getattr(stream, "buffer", None)
+    if buffer is None:
+        stream.write(text)
+    else:
+        stream.flush()
+        buffer.write(text.encode("utf-8", "surrogateescape"))
+        buffer.flush()
