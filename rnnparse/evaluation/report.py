@@ -1,0 +1,287 @@
+"""Where two sets of trees differ: by label, by length, bracket by bracket, and by chance or not."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, replace
+from itertools import pairwise
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from rnnparse.errors import ConfigError, TreebankError
+from rnnparse.evaluation.bracketing import Span, find_mismatch, read_tree
+from rnnparse.evaluation.evalb import Evaluation, match_spans
+from rnnparse.evaluation.params import EvalbParams
+from rnnparse.evaluation.totals import OK, Totals, f_measure, percentage
+
+if TYPE_CHECKING:
+    from nltk.tree import Tree
+
+
+@dataclass(frozen=True)
+class LabelScore:
+    """Counts and percentages of one label; None where nothing was counted."""
+
+    label: str
+    gold: int
+    test: int
+    matched: int
+    precision: float | None
+    recall: float | None
+    f1: float | None
+
+
+@dataclass(frozen=True)
+class LengthScore:
+    """Scores of the valid sentences of `low` to `high` words (no upper limit if None)."""
+
+    low: int
+    high: int | None
+    sentences: int
+    precision: float | None
+    recall: float | None
+    f1: float | None
+    complete_match: float | None
+    tagging_accuracy: float | None
+
+
+@dataclass(frozen=True)
+class Difference:
+    """The brackets of one sentence that gold and test do not share.
+
+    Each unmatched bracket is in one of the three lists: gold brackets whose span the test tree
+    has under another label are `relabelled` (gold bracket, label in the test tree).
+    """
+
+    id: int
+    words: list[str]
+    missing: list[Span]
+    extra: list[Span]
+    relabelled: list[tuple[Span, str]]
+
+
+@dataclass(frozen=True)
+class BootstrapResult:
+    """F1 of the first system minus F1 of the second, in points.
+
+    Attributes:
+        difference: on the sentences themselves.
+        low, high: 95 % confidence interval (percentiles of the resampled differences).
+        p_value: two-sided, for the hypothesis that the systems do not differ.
+        sentences: number of sentences that both systems have valid trees for.
+        samples: number of resampled test sets.
+    """
+
+    difference: float
+    low: float
+    high: float
+    p_value: float
+    sentences: int
+    samples: int
+
+
+def by_label(
+    gold: Sequence[Tree], test: Sequence[Tree], params: EvalbParams | None = None
+) -> list[LabelScore]:
+    """Precision, recall and F1 of each label, the most frequent in gold first.
+
+    Labels are compared even if `params.labeled` is False. Labels that `eq_labels` makes equal
+    share a row, named for those that occur ("ADVP|PRT"), so that the rows add up to the totals
+    of `evaluate`. Sentences in error or skipped do not count.
+
+    Raises:
+        TreebankError: different numbers of trees, or a malformed one.
+    """
+    params = replace(_or_collins(params), labeled=True)
+    group = _label_groups(params)
+    counts: dict[str, Counter[str]] = {"gold": Counter(), "test": Counter(), "matched": Counter()}
+    members: dict[str, set[str]] = {}
+    for _, _, ours, theirs in _valid_pairs(gold, test, params):
+        for side, spans in (("gold", ours), ("test", theirs)):
+            for label, _, _ in spans:
+                name = group.get(label, label)
+                counts[side][name] += 1
+                members.setdefault(name, set()).add(label)
+        for i, _ in match_spans(ours, theirs, params):
+            counts["matched"][group.get(ours[i][0], ours[i][0])] += 1
+    rows = []
+    for name in sorted(members, key=lambda name: (-counts["gold"][name], name)):
+        of_gold, of_test, both = (counts[side][name] for side in ("gold", "test", "matched"))
+        rows.append(
+            LabelScore(
+                label="|".join(sorted(members[name])),
+                gold=of_gold,
+                test=of_test,
+                matched=both,
+                precision=percentage(both, of_test),
+                recall=percentage(both, of_gold),
+                f1=f_measure(both, of_gold, of_test),
+            )
+        )
+    return rows
+
+
+def by_length(evaluation: Evaluation, bins: Sequence[int] = (10, 20, 30, 40)) -> list[LengthScore]:
+    """Scores by sentence length.
+
+    Args:
+        bins: the longest length of each class but the last, increasing; (10, 20) makes the classes
+            of 0-10 words, 11-20, and 21 or more.
+
+    Raises:
+        ConfigError: `bins` is empty or not increasing.
+    """
+    if not bins or any(b <= a for a, b in pairwise(bins)):
+        raise ConfigError(f"length bins must be increasing numbers, not {list(bins)}")
+    rows = []
+    low = 0
+    for high in [*bins, None]:
+        totals = Totals.of(
+            row
+            for row in evaluation.sentences
+            if low <= row.length and (high is None or row.length <= high)
+        )
+        rows.append(
+            LengthScore(
+                low=low,
+                high=high,
+                sentences=totals.valid,
+                precision=percentage(totals.matched, totals.test),
+                recall=percentage(totals.matched, totals.gold),
+                f1=f_measure(totals.matched, totals.gold, totals.test),
+                complete_match=percentage(totals.complete, totals.valid),
+                tagging_accuracy=percentage(totals.correct_tags, totals.words),
+            )
+        )
+        low = high + 1 if high is not None else low
+    return rows
+
+
+def differences(
+    gold: Sequence[Tree], test: Sequence[Tree], params: EvalbParams | None = None
+) -> Iterator[Difference]:
+    """The unmatched brackets of each valid sentence that is not a complete match.
+
+    Spans count the words that are not deleted, which `Difference.words` lists.
+
+    Raises:
+        TreebankError: different numbers of trees, or a malformed one.
+    """
+    params = _or_collins(params)
+    for number, words, ours, theirs in _valid_pairs(gold, test, params):
+        pairs = match_spans(ours, theirs, params)
+        if len(pairs) == len(ours) == len(theirs):
+            continue
+        matched_gold, matched_test = {i for i, _ in pairs}, {j for _, j in pairs}
+        extra = [span for j, span in enumerate(theirs) if j not in matched_test]
+        missing, relabelled = [], []
+        for i, span in enumerate(ours):
+            if i in matched_gold:
+                continue
+            same = next((other for other in extra if other[1:] == span[1:]), None)
+            if same is None:
+                missing.append(span)
+            else:
+                extra.remove(same)
+                relabelled.append((span, same[0]))
+        yield Difference(number, words, missing, extra, relabelled)
+
+
+def paired_bootstrap(
+    a: Evaluation, b: Evaluation, *, samples: int = 10_000, seed: int = 0
+) -> BootstrapResult:
+    """Is the difference in F1 between two systems on the same test set more than chance?
+
+    Test sets of the same size are drawn from the sentences with replacement. The p-value is the
+    share of draws in which the difference departs from the observed one by at least as much as
+    the observed one departs from 0 (Berg-Kirkpatrick, Burkett & Klein 2012, section 2.1, two
+    sided), counting the observed set as one draw.
+
+    Args:
+        a, b: evaluations against the same gold trees, in the same order; sentences that are
+            valid in both enter.
+        samples: number of draws. seed: of NumPy's default generator.
+
+    Raises:
+        ConfigError: the evaluations differ in their sentences, share no valid one, or
+            `samples` is below 1.
+    """
+    if [(row.id, row.length) for row in a.sentences] != [(r.id, r.length) for r in b.sentences]:
+        raise ConfigError("the two evaluations are not of the same sentences")
+    pairs = [
+        (one.matched, one.gold + one.test, two.matched, two.gold + two.test)
+        for one, two in zip(a.sentences, b.sentences, strict=True)
+        if one.status == two.status == OK
+    ]
+    if not pairs:
+        raise ConfigError("no sentence is valid in both evaluations")
+    if samples < 1:
+        raise ConfigError(f"the number of samples must be at least 1, not {samples}")
+    counts = np.asarray(pairs, dtype=np.float64)  # [sentences, 4]
+    observed = _f1_difference(counts.sum(axis=0, keepdims=True))[0]
+    drawn = _resampled_differences(counts, samples, np.random.default_rng(seed))
+    # Differences equal in exact arithmetic must not be split by rounding.
+    as_far = np.abs(drawn - observed) >= abs(observed) - 1e-9
+    low, high = np.percentile(drawn, [2.5, 97.5])
+    return BootstrapResult(
+        difference=float(observed),
+        low=float(low),
+        high=float(high),
+        p_value=float((1 + as_far.sum()) / (1 + samples)),
+        sentences=len(pairs),
+        samples=samples,
+    )
+
+
+def _resampled_differences(
+    counts: np.ndarray, samples: int, generator: np.random.Generator
+) -> np.ndarray:
+    """F1 differences [samples] of resampled test sets, drawn in blocks to bound the memory."""
+    sentences = len(counts)
+    uniform = np.full(sentences, 1.0 / sentences)
+    block = max(1, 1_000_000 // sentences)
+    parts = []
+    for first in range(0, samples, block):
+        weights = generator.multinomial(sentences, uniform, size=min(block, samples - first))
+        parts.append(_f1_difference(weights @ counts))
+    return np.concatenate(parts)
+
+
+def _f1_difference(sums: np.ndarray) -> np.ndarray:
+    """From sums [n, 4] of (matched, gold + test) of both systems to differences [n] in points."""
+    f1 = []
+    for column in (0, 2):
+        brackets = sums[:, column + 1]
+        # A draw without any bracket has F1 0, for both systems alike.
+        f1.append(200.0 * sums[:, column] / np.where(brackets > 0, brackets, 1.0))
+    return f1[0] - f1[1]
+
+
+def _or_collins(params: EvalbParams | None) -> EvalbParams:
+    return EvalbParams.collins() if params is None else params
+
+
+def _valid_pairs(
+    gold: Sequence[Tree], test: Sequence[Tree], params: EvalbParams
+) -> Iterator[tuple[int, list[str], list[Span], list[Span]]]:
+    """Number, words, gold and test brackets of each sentence that EVALB scores."""
+    if len(gold) != len(test):
+        raise TreebankError(f"{len(gold)} gold trees and {len(test)} test trees do not pair up")
+    for number, (ours, theirs) in enumerate(zip(gold, test, strict=True), start=1):
+        left = read_tree(ours, params, f"gold tree {number}")
+        right = read_tree(theirs, params, f"test tree {number}")
+        if right.words and not find_mismatch(left, right, params):
+            yield number, left.words, left.spans(params), right.spans(params)
+
+
+def _label_groups(params: EvalbParams) -> dict[str, str]:
+    """The name of the group of each label in `eq_labels`; chains of pairs are one group."""
+    group: dict[str, str] = {}
+    for one, other in params.eq_labels:
+        keep, drop = group.setdefault(one, one), group.setdefault(other, other)
+        for label, name in group.items():
+            if name == drop:
+                group[label] = keep
+    return group
