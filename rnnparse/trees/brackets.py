@@ -27,6 +27,7 @@ from typing import Any, TextIO, cast
 from nltk.tree import Tree
 
 from rnnparse.errors import TreebankError
+from rnnparse.trees.nltk_corpora import PREFIX, read_corpus
 from rnnparse.trees.scanner import TreeScanner
 from rnnparse.trees.sources import find_files, open_text, read_lines
 
@@ -34,7 +35,6 @@ Source = str | os.PathLike[str] | TextIO
 """What trees are read from; see `read_trees`."""
 
 _log = logging.getLogger("rnnparse")
-_NLTK = "nltk:"
 _LICENCE_LINE = "*x*"
 _NOT_IN_TOKEN = re.compile("[ \t\n\r\f\v\0\ud800-\udfff]")
 _SPECIAL = re.compile("[() \t\n\r\f\v\0\ud800-\udfff]")
@@ -70,11 +70,8 @@ def read_trees(source: Source, *, encoding: str = "utf-8") -> Iterator[Tree]:
     if not isinstance(source, (str, os.PathLike)):
         return _read_all([source], encoding)
     name = os.fspath(source)
-    if name.startswith(_NLTK):
-        # Imported here: NLTK's corpus readers are slow to import and rarely wanted.
-        from rnnparse.trees.nltk_corpora import read_corpus
-
-        return read_corpus(name.removeprefix(_NLTK))
+    if name.startswith(PREFIX):
+        return read_corpus(name.removeprefix(PREFIX))
     if name == "-":
         return _read_all([None], encoding)
     return _read_all(find_files(source), encoding)

@@ -9,6 +9,7 @@ from nltk.tree.prettyprinter import TreePrettyPrinter
 
 from rnnparse.trees.brackets import unescape_token
 
+_NO_LABEL = "()"
 _LARGE = 150  # nodes; such a tree is wider or higher than a terminal
 
 
@@ -40,6 +41,7 @@ def _nodes(tree: Tree) -> Iterator[Tree]:
 
 def _top_down(tree: Tree) -> list[str]:
     shown = tree.copy(deep=True)
+    shown.set_label(tree.label() or _NO_LABEL)
     for position in shown.treepositions("leaves"):
         shown[position] = unescape_token(shown[position])
     return [line.rstrip() for line in TreePrettyPrinter(shown).text(unicodelines=True).splitlines()]
@@ -55,7 +57,7 @@ def _indented(tree: Tree) -> list[str]:
         elif len(node) == 1 and isinstance(node[0], str):
             lines.append(f"{before}{node.label()} {unescape_token(node[0])}")
         else:
-            lines.append(before + (node.label() or "()"))
+            lines.append(before + (node.label() or _NO_LABEL))
             branches = [(child, below + "├─ ", below + "│  ") for child in node[:-1]]
             branches += [(child, below + "└─ ", below + "   ") for child in node[-1:]]
             pending += reversed(branches)

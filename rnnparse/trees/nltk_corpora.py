@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
+import importlib
 from collections.abc import Iterator
 
-import nltk.corpus
 from nltk.corpus.reader.api import CorpusReader
 from nltk.corpus.reader.bracket_parse import BracketParseCorpusReader
 from nltk.corpus.util import LazyCorpusLoader
@@ -13,6 +13,9 @@ from nltk.tree import Tree
 from rnnparse.errors import TreebankError
 
 PREFIX = "nltk:"
+
+# Not `import nltk.corpus`: as an attribute of nltk this is a lazy stand-in for the module.
+_corpora = importlib.import_module("nltk.corpus")
 
 
 def read_corpus(name: str) -> Iterator[Tree]:
@@ -25,7 +28,7 @@ def read_corpus(name: str) -> Iterator[Tree]:
         TreebankError: no such corpus, its data is not downloaded, or it is not in brackets.
     """
     source = PREFIX + name
-    reader = getattr(nltk.corpus, name, None)
+    reader = getattr(_corpora, name, None)
     if not isinstance(reader, (LazyCorpusLoader, CorpusReader)):
         raise TreebankError("NLTK has no corpus of this name; try nltk:treebank", source)
     try:
