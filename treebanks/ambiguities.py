@@ -62,7 +62,7 @@ def _site(kind: str, reading: str, seen: tuple[str, ...], **words: str) -> Site:
 
 def find_sites(tree: Tree) -> list[Site]:
     """The ambiguous attachments of a tree, outer nodes first."""
-    sites = []
+    sites: list[Site] = []
     passive: list[Tree] = []
     for node in tree.subtrees():
         if node.label() == "VP" and len(node) > 1 and labels(node)[0].startswith("VB"):

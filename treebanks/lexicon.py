@@ -97,7 +97,7 @@ def parse_noun(entry: str, group: str) -> Noun:
 
 
 def parse_verb(entry: str) -> Verb:
-    """`repair` (regular), `eat:ate:eaten`, `cut:cut:cut:cutting`."""
+    """`repair` (regular) or `eat:ate:eaten` (base, past, participle)."""
     base, *irregular = entry.split(":")
     if base.endswith("e"):
         regular = base + "d"
@@ -107,9 +107,7 @@ def parse_verb(entry: str) -> Verb:
         regular = base + "ed"
     past = irregular[0] if irregular else regular
     participle = irregular[1] if len(irregular) > 1 else past
-    return Verb(
-        {"VB": base, "VBD": past, "VBZ": pluralise(base), "VBP": base, "VBN": participle}
-    )
+    return Verb({"VB": base, "VBD": past, "VBZ": pluralise(base), "VBP": base, "VBN": participle})
 
 
 def _lines(path: Path) -> list[str]:

@@ -32,7 +32,7 @@ OTHER_TIMES = ("DT every NN day", "DT every NN week", "DT every NN month")
 
 
 class Chooser:
-    """Seeded choices built on `Random.random` alone, the one method that is stable across Pythons."""
+    """Seeded choices, built on `Random.random` alone: only that is the same in every Python."""
 
     def __init__(self, seed: int) -> None:
         self._random = random.Random(seed)
@@ -117,7 +117,7 @@ class Phrases:
         if self.pick.chance(ADJECTIVE_RATE) and noun.group != "none":
             leaves.insert(0, leaf("JJ", self.word("adjective", noun.group)))
         determiner = determiner or self.pick.weighted(DETERMINERS[number])
-        if determiner:
+        if determiner and not (determiner == "CD number" and noun.singular is None):
             tag, word = determiner.split()
             if word == "a":
                 word = indefinite(str(leaves[0][0]))

@@ -9,7 +9,7 @@ from nltk.tree import Tree
 from .lexicon import NUMBERS, Frame, Lexicon, Number, VerbTag
 from .phrases import NUMBER_WEIGHTS, Chooser, Phrases, flat, leaf
 
-PREPOSITION_WEIGHTS = (("with", 11), ("in", 3), ("on", 3), ("from", 3), ("for", 2), ("to", 2))
+PREPOSITION_WEIGHTS = (("with", 13), ("in", 3), ("on", 3), ("from", 3), ("for", 2), ("to", 2))
 PARTICLE_WORDS = ("up", "down", "on", "off", "over", "in", "out")
 # Objects that an unambiguous "of" phrase may modify: container of stuff.
 OF_NOUNS = {"container": "stuff", "fixture": "place", "machine": "person", "animal": "person"}
@@ -109,7 +109,8 @@ class Predicates(Phrases):
         """Ate udon with forks (VP) or with chicken (NP)."""
         (verb, noun, preposition, last, reading), first, second = self.attachment_frame()
         phrase = self.prepositional(preposition, self.noun_phrase(last, second))
-        return self.attach(self.verb(verb, tag), self.noun_phrase(noun, first), phrase, reading, past)
+        thing = self.noun_phrase(noun, first)
+        return self.attach(self.verb(verb, tag), thing, phrase, reading, past)
 
     def attach(self, verb: Tree, noun: Tree, modifier: Tree, reading: str, past: bool) -> Tree:
         if reading == "VP":
@@ -119,11 +120,13 @@ class Predicates(Phrases):
     def particle(self, tag: VerbTag, past: bool) -> Tree:
         """Picked up the book (PRT) or walked up the hill (PP)."""
         word = self.pick.choose(PARTICLE_WORDS)
-        reading = self.pick.choose(("PRT", "PP"))
+        # Slightly more PRT, to make up for those that turn out to be unambiguous below.
+        reading = "PRT" if self.pick.chance(0.54) else "PP"
         number: Number = self.pick.weighted([("singular", 7), ("plural", 3)])
-        frames = [f for f in self.frames["particle"] if f.columns[1::2] == (word, f.columns[3])]
         frames = [
-            f for f in frames if f.columns[3] == reading and self.nouns(f.columns[2], number)
+            frame
+            for frame in self.frames["particle"]
+            if frame.columns[1::2] == (word, reading) and self.nouns(frame.columns[2], number)
         ]
         verb, _, noun, _ = self.frame(frames)
         phrase = self.noun_phrase(noun, number)
@@ -185,9 +188,7 @@ class Predicates(Phrases):
             return Tree("VP", [self.verb(verb, tag), pair, *self.tail(past)])
         modifier = self.prepositional(preposition, self.both(phrase, last, "NP"))
         attachment = "VP" if reading == "VP" else "NP"
-        return self.attach(
-            self.verb(verb, tag), self.noun_phrase(noun), modifier, attachment, past
-        )
+        return self.attach(self.verb(verb, tag), self.noun_phrase(noun), modifier, attachment, past)
 
     def scope(self, tag: VerbTag, past: bool) -> Tree:
         """Hungry dogs and cats (wide) or hungry dogs and lemons (narrow)."""

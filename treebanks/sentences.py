@@ -6,7 +6,7 @@ from collections.abc import Callable
 
 from nltk.tree import Tree
 
-from .lexicon import VerbTag
+from .lexicon import Number, VerbTag
 from .phrases import flat, leaf
 from .predicates import Content, Predicates
 
@@ -151,10 +151,8 @@ class Sentences(Predicates):
         if self.pick.chance(0.4):
             return Tree("VP", [verb, Tree("ADJP", [*degree, self.adjective("mood")])])
         noun = self.noun_phrase(self.pick.choose(("animal", "gift", "topic")))
-        return Tree(
-            "VP",
-            [verb, Tree("ADJP", [*degree, self.adjective("toward"), self.prepositional("of", noun)])],
-        )
+        children = [*degree, self.adjective("toward"), self.prepositional("of", noun)]
+        return Tree("VP", [verb, Tree("ADJP", children)])
 
     def adjective(self, name: str) -> Tree:
         return leaf("JJ", self.word("adjective", name))
@@ -167,7 +165,7 @@ class Sentences(Predicates):
             return Tree("S", [subject, self.copula(plural)])
         content = self.predicate if group == "human" else self.natural(group)
         verb_phrase = self.finite(plural, past, content)
-        adverb = [self.manner()] if self.pick.chance(0.04) else []
+        adverb = [self.manner()] if len(subject) == 1 and self.pick.chance(0.1) else []
         return Tree("S", [subject, *adverb, verb_phrase])
 
     def clause_with(self, past: bool, content: Content) -> Tree:
@@ -209,7 +207,7 @@ class Sentences(Predicates):
         return Tree("S", [subject, Tree("VP", [auxiliary, Tree("VP", inner)])])
 
     def existential(self) -> Tree:
-        number = self.pick.choose(("singular", "plural"))
+        number: Number = "plural" if self.pick.chance(0.5) else "singular"
         noun = self.noun_phrase(self.pick.choose(("animal", "machine", "person")), number)
         verb = leaf("VBD", "were" if number == "plural" else "was")
         return Tree("S", [flat("NP", "EX there"), Tree("VP", [verb, noun, self.beside()])])
