@@ -1,0 +1,270 @@
+"""The network's forward and backward pass over level arrays, in numba; no TensorFlow.
+
+Every sum has a fixed order, and a node's vector depends on its children and its weights alone: the
+same tree has the same score, to the bit, in whatever batch it stands.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+from numba import njit, types
+from numba.extending import overload
+
+from rnnparse.models.batch import number_marked
+
+# Padé approximation of tanh that Eigen (and so TensorFlow on a CPU) uses for float32; it needs no
+# call into the C library, so that the loop over components is vectorised.
+_TANH_LIMIT = 7.90531110763549805
+_TANH_ODD = (
+    -2.76076847742355e-16,
+    2.00018790482477e-13,
+    -8.60467152213735e-11,
+    5.12229709037114e-08,
+    1.48572235717979e-05,
+    6.37261928875436e-04,
+    4.89352455891786e-03,
+)
+_TANH_EVEN = (
+    1.19825839466702e-06,
+    1.18534705686654e-04,
+    2.26843463243900e-03,
+    4.89352518554385e-03,
+)
+
+
+def _tanh(x: float) -> float:
+    """Hyperbolic tangent, rational for float32 and exact for float64."""
+    return math.tanh(x)
+
+
+@overload(_tanh, inline="always")
+def _tanh_overload(x: Any) -> Callable[[Any], Any]:
+
+    def exact(x: Any) -> Any:
+        return math.tanh(x)
+
+    if x != types.float32:
+        return exact
+    limit = np.float32(_TANH_LIMIT)
+    a13, a11, a9, a7, a5, a3, a1 = (np.float32(a) for a in _TANH_ODD)
+    b6, b4, b2, b0 = (np.float32(b) for b in _TANH_EVEN)
+
+    def rational(x: Any) -> Any:
+        x = min(max(x, -limit), limit)
+        y = x * x
+        odd = (((((a13 * y + a11) * y + a9) * y + a7) * y + a5) * y + a3) * y + a1
+        even = ((b6 * y + b4) * y + b2) * y + b0
+        return x * odd / even
+
+    return rational
+
+
+@njit(cache=True, nogil=True, error_model="numpy")
+def _add_product(x: np.ndarray, matrix: np.ndarray, out: np.ndarray) -> None:
+    """out += x · matrix; x [m], matrix [m, n]. Several rows at once save loads and stores."""
+    rows, columns = matrix.shape
+    j = 0
+    while j + 4 <= rows:
+        x0, x1, x2, x3 = x[j], x[j + 1], x[j + 2], x[j + 3]
+        for o in range(columns):
+            out[o] = (
+                out[o]
+                + x0 * matrix[j, o]
+                + x1 * matrix[j + 1, o]
+                + x2 * matrix[j + 2, o]
+                + x3 * matrix[j + 3, o]
+            )
+        j += 4
+    while j < rows:
+        for o in range(columns):
+            out[o] += x[j] * matrix[j, o]
+        j += 1
+
+
+@njit(cache=True, nogil=True, error_model="numpy")
+def _add_two_products(x: np.ndarray, y: np.ndarray, matrix: np.ndarray, out: np.ndarray) -> None:
+    """out += [x; y] · matrix; x, y [m], matrix [2m or more, n]."""
+    rows, columns = len(x), len(out)
+    j = 0
+    while j + 4 <= rows:
+        x0, x1, x2, x3 = x[j], x[j + 1], x[j + 2], x[j + 3]
+        y0, y1, y2, y3 = y[j], y[j + 1], y[j + 2], y[j + 3]
+        for o in range(columns):
+            out[o] = (
+                out[o]
+                + x0 * matrix[j, o]
+                + x1 * matrix[j + 1, o]
+                + x2 * matrix[j + 2, o]
+                + x3 * matrix[j + 3, o]
+                + y0 * matrix[rows + j, o]
+                + y1 * matrix[rows + j + 1, o]
+                + y2 * matrix[rows + j + 2, o]
+                + y3 * matrix[rows + j + 3, o]
+            )
+        j += 4
+    while j < rows:
+        for o in range(columns):
+            out[o] += x[j] * matrix[j, o] + y[j] * matrix[rows + j, o]
+        j += 1
+
+
+@njit(cache=True, nogil=True, error_model="numpy")
+def _add_outer(x: np.ndarray, y: np.ndarray, out: np.ndarray) -> None:
+    """out += x yᵀ; out [m, n]."""
+    for j in range(len(x)):
+        for o in range(len(y)):
+            out[j, o] += x[j] * y[o]
+
+
+# The compiler may reorder this sum to vectorise it, but once and for all: every call adds in the
+# same order.
+@njit(cache=True, nogil=True, error_model="numpy", fastmath={"reassoc", "contract"})
+def _dot(x: np.ndarray, y: np.ndarray) -> float:
+    total = x.dtype.type(0)
+    for o in range(len(x)):
+        total += x[o] * y[o]
+    return total
+
+
+@njit(cache=True, nogil=True, error_model="numpy", fastmath={"reassoc", "contract"})
+def _add_rows_dot(matrix: np.ndarray, x: np.ndarray, out: np.ndarray) -> None:
+    """out += matrix · x; matrix [m, n]. Four rows at once keep the adders busy."""
+    rows, columns = matrix.shape
+    j = 0
+    while j + 4 <= rows:
+        s0, s1, s2, s3 = out[j], out[j + 1], out[j + 2], out[j + 3]
+        for o in range(columns):
+            s0 += matrix[j, o] * x[o]
+            s1 += matrix[j + 1, o] * x[o]
+            s2 += matrix[j + 2, o] * x[o]
+            s3 += matrix[j + 3, o] * x[o]
+        out[j], out[j + 1], out[j + 2], out[j + 3] = s0, s1, s2, s3
+        j += 4
+    while j < rows:
+        out[j] += _dot(matrix[j], x)
+        j += 1
+
+
+@njit(cache=True, nogil=True, error_model="numpy")
+def forward(
+    leaves: np.ndarray,
+    W: np.ndarray,
+    v: np.ndarray,
+    rows: np.ndarray,
+    key: np.ndarray,
+    left: np.ndarray,
+    right: np.ndarray,
+) -> tuple[np.ndarray, np.ndarray]:
+    """Vectors and scores of all nodes (Socher et al. 2013, equations 2 to 6).
+
+    Args:
+        leaves: vectors of the batch's words, [U, n].
+        W, v: stacked weights, [R, 2n + 1, n] and [R, n], of the same dtype as `leaves`.
+        rows, key, left, right: fields of a `LevelBatch`.
+
+    Returns:
+        The nodes' vectors [N, n], and for each node the sum of the scores of the tree below it,
+        itself included [N].
+    """
+    count, n = len(key), v.shape[1]
+    vectors = np.empty((count, n), v.dtype)
+    totals = np.zeros(count, v.dtype)
+    vectors[: len(leaves)] = leaves
+    sums = np.empty(n, v.dtype)
+    for node in range(len(leaves), count):
+        row = rows[key[node]]
+        matrix = W[row]
+        for o in range(n):
+            sums[o] = matrix[2 * n, o]
+        total = totals[left[node]]
+        if right[node] >= 0:
+            _add_two_products(vectors[left[node]], vectors[right[node]], matrix, sums)
+            total += totals[right[node]]
+        else:
+            _add_product(vectors[left[node]], matrix[:n], sums)
+        vector = vectors[node]
+        for o in range(n):
+            vector[o] = _tanh(sums[o])
+        totals[node] = total + _dot(v[row], vector)
+    return vectors, totals
+
+
+@njit(cache=True, nogil=True, error_model="numpy")
+def _activate(
+    active: np.ndarray, key: np.ndarray, left: np.ndarray, right: np.ndarray, slot: np.ndarray
+) -> None:
+    """Extend `active` from roots to all nodes below; mark the weights they use in `slot`."""
+    for node in range(len(key) - 1, -1, -1):
+        if active[node] and key[node] >= 0:
+            slot[key[node]] = 0
+            active[left[node]] = True
+            if right[node] >= 0:
+                active[right[node]] = True
+
+
+@njit(cache=True, nogil=True, error_model="numpy")
+def backward(
+    W: np.ndarray,
+    v: np.ndarray,
+    rows: np.ndarray,
+    key: np.ndarray,
+    left: np.ndarray,
+    right: np.ndarray,
+    root: np.ndarray,
+    vectors: np.ndarray,
+    leaf_count: int,
+    upstream: np.ndarray,
+    compact: bool,
+) -> tuple[np.ndarray, np.ndarray, np.ndarray, np.ndarray]:
+    """Derivatives of Σ upstream · score(root) by the weights and the words' vectors.
+
+    Only nodes below a root with a derivative are visited: under the structured hinge these are
+    two trees of each violated example (Danskin's theorem).
+
+    Args:
+        W, v, rows, key, left, right, root: as for `forward`, root from the same batch.
+        vectors: [N, n], the nodes' vectors from `forward`.
+        leaf_count: U, the number of words in the batch.
+        upstream: [T], derivative of the loss by the candidates' scores.
+        compact: whether weights that are not visited are left out of the result.
+
+    Returns:
+        Positions in `rows`, int32 [A'] (all of them unless `compact`), and the derivatives by
+        their W [A', 2n + 1, n], by their v [A', n], and by the words' vectors [U, n].
+    """
+    count, n = vectors.shape
+    coefficient = np.zeros(count, v.dtype)
+    for t in range(len(root)):
+        coefficient[root[t]] += upstream[t]
+    active = coefficient != 0
+    slot = np.full(len(rows), -1 if compact else 0, np.int32)
+    _activate(active, key, left, right, slot)
+    used = number_marked(slot)
+
+    matrices = np.zeros((len(used), 2 * n + 1, n), v.dtype)
+    scorers = np.zeros((len(used), n), v.dtype)
+    delta = np.zeros((count, n), v.dtype)
+    inner = np.empty(n, v.dtype)
+    for node in range(count - 1, leaf_count - 1, -1):
+        if not active[node]:
+            continue
+        row, k, c = rows[key[node]], slot[key[node]], coefficient[node]
+        p = vectors[node]
+        for o in range(n):
+            scorers[k, o] += c * p[o]
+            inner[o] = (delta[node, o] + c * v[row, o]) * (1 - p[o] * p[o])
+            matrices[k, 2 * n, o] += inner[o]
+        child = left[node]
+        coefficient[child] += c
+        _add_outer(vectors[child], inner, matrices[k, :n])
+        _add_rows_dot(W[row, :n], inner, delta[child])
+        child = right[node]
+        if child >= 0:
+            coefficient[child] += c
+            _add_outer(vectors[child], inner, matrices[k, n : 2 * n])
+            _add_rows_dot(W[row, n : 2 * n], inner, delta[child])
+    return used, matrices, scorers, delta[:leaf_count].copy()

@@ -1,0 +1,129 @@
+"""Keys that untie the network's weights: the categories of a node's children."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+if TYPE_CHECKING:
+    from rnnparse.inference.forest import Forest
+
+RARE = 0
+"""Row of the weights that rare and unseen keys share."""
+
+
+@dataclass(frozen=True, eq=False)
+class KeyTable:
+    """Which row of the stacked weights belongs to which pair (or single) of child categories.
+
+    Row 0 is shared by rare and unseen keys, so that every tree has a score; row i + 1 belongs to
+    `pairs[i]`.
+
+    Attributes:
+        categories: names of the basic categories; an id is a position in it.
+        pairs: int32 [R - 1, 2], category ids of the left and the right child, the right one -1
+            for a unary node; sorted.
+    """
+
+    categories: tuple[str, ...]
+    pairs: np.ndarray
+
+    @classmethod
+    def count(
+        cls, categories: Sequence[str], left: np.ndarray, right: np.ndarray, min_count: int = 1
+    ) -> KeyTable:
+        """Give each key a row that occurs at least `min_count` times.
+
+        Args:
+            categories: names of the basic categories.
+            left, right: int [M], child categories of M nodes; right is -1 for a unary node.
+            min_count: keys with fewer occurrences are left to the shared row.
+        """
+        packed, counts = np.unique(_pack(left, right), return_counts=True)
+        frequent = packed[counts >= min_count]
+        return cls(tuple(categories), _unpack(frequent))
+
+    @classmethod
+    def from_forests(
+        cls, categories: Sequence[str], forests: Iterable[Forest], min_count: int = 1
+    ) -> KeyTable:
+        """Count the keys of all nodes of `forests`; see `count`."""
+        parts = [child_categories(f.cat, f.left, f.right) for f in forests]
+        internal = [left >= 0 for left, _ in parts]
+        none = [np.empty(0, np.int32)]
+        lefts = [left[i] for (left, _), i in zip(parts, internal, strict=True)]
+        rights = [right[i] for (_, right), i in zip(parts, internal, strict=True)]
+        return cls.count(
+            categories, np.concatenate(none + lefts), np.concatenate(none + rights), min_count
+        )
+
+    def __len__(self) -> int:
+        """R, the number of rows, the shared row 0 included."""
+        return len(self.pairs) + 1
+
+    @cached_property
+    def _packed(self) -> np.ndarray:
+        return _pack(self.pairs[:, 0], self.pairs[:, 1])
+
+    @cached_property
+    def is_unary(self) -> np.ndarray:
+        """bool [R]: whether the row belongs to a single child category; False for row 0."""
+        return np.concatenate([[False], self.pairs[:, 1] < 0])
+
+    def rows(self, left: np.ndarray, right: np.ndarray) -> np.ndarray:
+        """The rows of keys, 0 for those without a row of their own.
+
+        Args:
+            left, right: int, same shape: child categories; right is -1 for a unary node. Ids
+                outside `categories` are allowed and have no row of their own.
+
+        Returns:
+            int32, the shape of `left`.
+        """
+        wanted = _pack(left, right)
+        if not len(self.pairs):
+            return np.zeros(wanted.shape, np.int32)
+        place = np.searchsorted(self._packed, wanted)
+        place[place == len(self.pairs)] = 0
+        return np.where(self._packed[place] == wanted, place + 1, RARE).astype(np.int32)
+
+    @cached_property
+    def names(self) -> tuple[str, ...]:
+        """Names of the rows: `NP,VP`, `NP` for a unary key, `<rare>` for row 0."""
+        named = [
+            self.categories[left] + ("" if right < 0 else "," + self.categories[right])
+            for left, right in self.pairs
+        ]
+        return ("<rare>", *named)
+
+
+def child_categories(
+    cat: np.ndarray, left: np.ndarray, right: np.ndarray
+) -> tuple[np.ndarray, np.ndarray]:
+    """Categories of the children of forest nodes, -1 where there is no child.
+
+    Args:
+        cat, left, right: int32 [N], arrays of a `Forest`.
+
+    Returns:
+        int32 [N] twice: of the left and of the right child.
+    """
+    padded = np.append(np.asarray(cat, np.int32), np.int32(-1))
+    return padded[left], padded[right]
+
+
+def _pack(left: np.ndarray, right: np.ndarray) -> np.ndarray:
+    high = np.asarray(left, np.int64) << 32
+    return high | (np.asarray(right, np.int64) & 0xFFFFFFFF)
+
+
+def _unpack(packed: np.ndarray) -> np.ndarray:
+    pairs = np.empty((len(packed), 2), np.int32)
+    pairs[:, 0] = packed >> 32
+    # The low half is unsigned; as int32 it is -1 again for a unary key.
+    pairs[:, 1] = (packed & 0xFFFFFFFF).astype(np.uint32).view(np.int32)
+    return pairs

@@ -1,0 +1,39 @@
+"""Scores and vectors of forests for parsing, by the numba kernels alone; no TensorFlow."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from rnnparse.models import kernels
+from rnnparse.models.batch import LevelBatch
+from rnnparse.models.parameters import Parameters
+
+
+class Scorer:
+    """A trained network that only scores.
+
+    Example:
+        >>> scorer = Scorer(parameters)
+        >>> scores = scorer.scores(make_batch([forest], [vocabulary.rows(tokens)], keys))
+    """
+
+    def __init__(self, parameters: Parameters) -> None:
+        # The kernels are compiled for contiguous arrays.
+        self.parameters = Parameters(*(np.ascontiguousarray(array) for array in parameters))
+
+    def scores(self, batch: LevelBatch) -> np.ndarray:
+        """s(x, y) of all candidates: [T], in the dtype of the weights."""
+        return self._forward(batch)[1][batch.root]
+
+    def node_vectors(self, batch: LevelBatch) -> np.ndarray:
+        """The vector of each node, [N, n]; the first U are the words'.
+
+        `ForestStore.batch_with_nodes` says which node of the batch a node of the forest is.
+        """
+        return self._forward(batch)[0]
+
+    def _forward(self, batch: LevelBatch) -> tuple[np.ndarray, np.ndarray]:
+        vectors, W, v = self.parameters
+        return kernels.forward(
+            vectors[batch.words], W, v, batch.rows, batch.key, batch.left, batch.right
+        )

@@ -1,0 +1,90 @@
+"""Diagonal AdaGrad exactly as in Socher et al. (2013), and Keras optimisers by name."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import keras
+import tensorflow as tf
+
+from rnnparse.errors import ConfigError
+
+
+class AdaGrad(keras.optimizers.Optimizer):
+    """θ ← θ − α g / √(Σ g²), where 0/0 = 0.
+
+    The sum runs over all steps, this one included, and begins at 0: the first step on a weight is
+    a full α. (Keras's own Adagrad begins at 0.1 and adds 1e-7 under the root; CoreNLP begins at 1
+    and adds 1e-3 to the root. The rates are not comparable.) Rows without a derivative in sparse
+    gradients are not touched; indices may repeat.
+
+    Args:
+        learning_rate: α, a number or a Keras schedule.
+        name: of the optimiser.
+        kwargs: clipping and averaging, as every Keras optimiser takes them.
+
+    Reference:
+        Socher et al. (2013), equation 11; Duchi et al. (2011), Adaptive Subgradient Methods.
+
+    Example:
+        >>> model.compile(optimizer=AdaGrad(0.02), loss="mse")
+    """
+
+    def __init__(self, learning_rate: Any = 0.02, name: str = "adagrad", **kwargs: Any) -> None:
+        super().__init__(learning_rate=learning_rate, name=name, **kwargs)
+
+    def build(self, variables: list[Any]) -> None:
+        """Make the sums of squares, one a weight."""
+        if not self.built:
+            super().build(variables)
+            self._sums = self.add_optimizer_variables(variables, "sum_of_squares")
+
+    def update_step(self, gradient: Any, variable: Any, learning_rate: Any) -> None:
+        """One step on one variable; called by `apply`."""
+        sums = self._sums[self._get_variable_index(variable)].value
+        weights = variable.value
+        rate = tf.cast(learning_rate, weights.dtype)
+        if isinstance(gradient, tf.IndexedSlices):
+            rows, values = _sum_repeated(gradient)
+            sums.scatter_add(tf.IndexedSlices(tf.square(values), rows))
+            step = tf.math.divide_no_nan(rate * values, tf.sqrt(tf.gather(sums, rows)))
+            weights.scatter_sub(tf.IndexedSlices(step, rows))
+        else:
+            sums.assign_add(tf.square(gradient))
+            weights.assign_sub(tf.math.divide_no_nan(rate * gradient, tf.sqrt(sums)))
+
+
+def _sum_repeated(gradient: tf.IndexedSlices) -> tuple[tf.Tensor, tf.Tensor]:
+    """Rows without repetition, and the sum of the values for each."""
+    rows, place = tf.unique(gradient.indices)
+    return rows, tf.math.unsorted_segment_sum(gradient.values, place, tf.shape(rows)[0])
+
+
+def _known_optimizers() -> dict[str, Any]:
+    """Optimiser classes by their names in lower case; Keras's Adagrad as `keras-adagrad`."""
+    base = keras.optimizers.Optimizer
+    # A wrapper around another optimiser, not one by itself.
+    left_out = (base, keras.optimizers.LossScaleOptimizer)
+    known = {
+        name.lower(): member
+        for name, member in vars(keras.optimizers).items()
+        if isinstance(member, type) and issubclass(member, base) and member not in left_out
+    }
+    known["keras-adagrad"] = known["adagrad"]
+    known["adagrad"] = AdaGrad
+    return known
+
+
+def make_optimizer(name: str, learning_rate: float) -> Any:
+    """An optimiser by its name, whatever the case: `adagrad` (ours), `adam`, `sgd` …
+
+    Raises:
+        ConfigError: no such optimiser; the message lists them.
+    """
+    known = _known_optimizers()
+    try:
+        return known[name.lower()](learning_rate=learning_rate)
+    except KeyError:
+        raise ConfigError(
+            f"unknown optimizer {name!r}; known are {', '.join(sorted(known))}"
+        ) from None
