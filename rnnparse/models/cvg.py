@@ -100,7 +100,9 @@ class CVG(keras.Model):
         with tf.GradientTape() as tape:
             tape.watch((leaves, W, v))
             loss = tf.reduce_sum(ENGINES[self.engine](part, leaves, W, v) * weights)
-        words, matrices, scorers = tape.gradient(loss, (leaves, W, v))
+        words, matrices, scorers = tape.gradient(
+            loss, (leaves, W, v), unconnected_gradients=tf.UnconnectedGradients.ZERO
+        )
         return violation, self._slices(Gradients(part.rows, matrices, scorers, part.words, words))
 
     def _slices(self, gradients: Gradients) -> list[tf.IndexedSlices]:
@@ -118,7 +120,7 @@ class CVG(keras.Model):
 
     def parameters(self) -> Parameters:
         """The present weights, as copies."""
-        return Parameters(*(np.array(x.value) for x in (self.vectors, self.W, self.v)))
+        return Parameters(*(x.value.numpy() for x in (self.vectors, self.W, self.v)))
 
 
 def _view(variable: Any) -> np.ndarray:

@@ -41,9 +41,8 @@ def scores_tensorflow(
 
     def grow(level: tf.Tensor, table: tf.Tensor) -> tuple[tf.Tensor, tf.Tensor]:
         begin = batch.level_offsets[level]
-        nodes = tf.range(begin, batch.level_offsets[level + 1] if width is None else begin + width)
-        if width is not None:
-            nodes.set_shape([width])
+        end = batch.level_offsets[level + 1]
+        nodes = begin + (tf.range(end - begin) if width is None else tf.range(width))
         right = tf.gather(batch.right, nodes)
         b = tf.gather(table, tf.gather(batch.left, nodes))
         c = tf.gather(table, tf.maximum(right, 0))

@@ -71,7 +71,8 @@ def _chunks(stream: io.BufferedIOBase, name: str) -> Iterator[tuple[list[str], n
             if _is_header(lines[0]):
                 lines.pop(0)
                 number += 1
-        yield _convert(lines, size, name, number)
+        if lines:
+            yield _convert(lines, size, name, number)
         number += len(lines)
 
 

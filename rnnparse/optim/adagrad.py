@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import inspect
 from typing import Any
 
 import keras
@@ -42,7 +43,8 @@ class AdaGrad(keras.optimizers.Optimizer):
     def update_step(self, gradient: Any, variable: Any, learning_rate: Any) -> None:
         """One step on one variable; called by `apply`."""
         sums = self._sums[self._get_variable_index(variable)].value
-        weights = variable.value
+        # Keras hands over TensorFlow's variable or its own, by version.
+        weights = variable.value if isinstance(variable, keras.Variable) else variable
         rate = tf.cast(learning_rate, weights.dtype)
         if isinstance(gradient, tf.IndexedSlices):
             rows, values = _sum_repeated(gradient)
@@ -62,13 +64,14 @@ def _sum_repeated(gradient: tf.IndexedSlices) -> tuple[tf.Tensor, tf.Tensor]:
 
 def _known_optimizers() -> dict[str, Any]:
     """Optimiser classes by their names in lower case; Keras's Adagrad as `keras-adagrad`."""
-    base = keras.optimizers.Optimizer
-    # A wrapper around another optimiser, not one by itself.
-    left_out = (base, keras.optimizers.LossScaleOptimizer)
     known = {
         name.lower(): member
         for name, member in vars(keras.optimizers).items()
-        if isinstance(member, type) and issubclass(member, base) and member not in left_out
+        if isinstance(member, type)
+        and issubclass(member, keras.optimizers.Optimizer)
+        # Neither the base class nor wrappers around other optimisers.
+        and member is not keras.optimizers.Optimizer
+        and "learning_rate" in inspect.signature(member).parameters
     }
     known["keras-adagrad"] = known["adagrad"]
     known["adagrad"] = AdaGrad

@@ -1,0 +1,56 @@
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+
+import pytest
+
+
+def run(code: str, **environment: str) -> subprocess.CompletedProcess[str]:
+    kept = {k: v for k, v in os.environ.items() if not k.startswith("TF_")}
+    return subprocess.run(
+        [sys.executable, "-c", code],
+        capture_output=True,
+        text=True,
+        env=kept | environment,
+        check=True,
+    )
+
+
+def test_what_parsing_needs_does_not_import_tensorflow() -> None:
+    modules = ["vectors", "vocabulary", "keys", "batch", "store", "kernels", "parameters"]
+    names = [f"rnnparse.models.{name}" for name in [*modules, "scorer", "objective"]]
+    names += ["rnnparse.losses.cost", "rnnparse.losses.hinge", "rnnparse.optim.adagrad_arrays"]
+    code = f"import sys, {', '.join(names)}; print('tensorflow' in sys.modules, 'keras' in sys.modules)"
+    assert run(code).stdout.split() == ["False", "False"]
+
+
+def test_tensorflow_starts_without_a_word() -> None:
+    code = "from rnnparse.models.tf import keras, tf; print(float(tf.constant(1.0) + 1))"
+    done = run(code)
+    assert (done.stdout, done.stderr) == ("2.0\n", "")
+
+
+@pytest.mark.slow
+def test_a_user_who_asks_for_tensorflows_log_gets_it() -> None:
+    code = "from rnnparse.models.tf import tf"
+    assert "oneDNN" in run(code, TF_CPP_MIN_LOG_LEVEL="0").stderr
+
+
+def test_what_is_written_while_the_import_fails_is_shown() -> None:
+    code = """
+import os, sys
+class Broken:
+    def find_spec(self, name, path, target=None):
+        if name == "keras":
+            os.write(2, b"details\\n")
+            raise ImportError("no keras")
+sys.meta_path.insert(0, Broken())
+try:
+    import rnnparse.models.tf
+except ImportError as error:
+    print(error)
+"""
+    done = run(code)
+    assert (done.stdout, done.stderr) == ("no keras\n", "details\n")
