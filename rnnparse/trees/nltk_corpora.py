@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import importlib
 from collections.abc import Iterator
+from typing import Any
 
 from nltk.corpus.reader.api import CorpusReader
 from nltk.corpus.reader.bracket_parse import BracketParseCorpusReader
@@ -37,6 +38,8 @@ def read_corpus(name: str) -> Iterator[Tree]:
         raise TreebankError(
             f"the data of this corpus is not installed: python -m nltk.downloader {name}", source
         ) from error
+    except OSError as error:
+        raise TreebankError(f"NLTK cannot read this corpus: {error}", source) from error
     if not isinstance(reader, BracketParseCorpusReader):
         raise TreebankError("this NLTK corpus does not hold trees in brackets", source)
     if not files:
@@ -44,4 +47,12 @@ def read_corpus(name: str) -> Iterator[Tree]:
             f"NLTK finds no file of this corpus; it looks for {reader._fileids} in {reader.root}",
             source,
         )
-    return (tree for file in files for tree in reader.parsed_sents(file))
+    return _read_files(reader, files, source)
+
+
+def _read_files(reader: Any, files: list[str], source: str) -> Iterator[Tree]:
+    try:
+        for file in files:
+            yield from reader.parsed_sents(file)
+    except (OSError, ValueError) as error:
+        raise TreebankError(f"NLTK cannot read this corpus: {error}", source) from error

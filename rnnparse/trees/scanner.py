@@ -19,7 +19,6 @@ _ITEM = re.compile(
     re.ASCII,
 )
 _FIRST_LABEL = re.compile(r"\(\s*([^()\s]*)", re.ASCII)
-_UNREADABLE = re.compile("[\0\ud800-\udfff]")
 
 # What the next item may be.
 _ANY = 0  # a bracket of either kind
@@ -60,7 +59,6 @@ class TreeScanner:
             TreebankError: malformed text, with the position and what was expected.
         """
         self._line, self._offset = line, offset
-        self._check_characters(text)
         if self._open and offset == 0 and text[0] == "(":
             self._note_second_start(text)
         stack = self._open
@@ -176,8 +174,9 @@ class TreeScanner:
 
     def _accept_unlabelled(self) -> None:
         """Let a bracket without a label stand around a tree, but not inside one."""
-        outer = self._open[:-1]
-        if all(not node.label() and not node for node in outer):
+        # That its own outer brackets, too, lack labels was checked when it was opened.
+        outer = self._open[-2:-1]
+        if not outer or (not outer[0].label() and not outer[0]):
             return
         line, column = self._bracket
         if column == 1:
@@ -212,23 +211,6 @@ class TreeScanner:
             self.path,
             line,
             1,
-        )
-
-    def _check_characters(self, text: str) -> None:
-        if "\0" not in text and text.isascii():
-            return
-        found = _UNREADABLE.search(text)
-        if found is None:
-            return
-        code = ord(found[0])
-        if not code:
-            raise self._error(
-                found.start(), "a NUL character: this is a binary file, or text in UTF-16"
-            )
-        raise self._error(
-            found.start(),
-            f"the byte 0x{code & 0xFF:02X} does not fit the encoding; "
-            "convert the file to UTF-8 or name its encoding",
         )
 
     def _context(self) -> str:

@@ -11,6 +11,7 @@ import glob
 import gzip
 import io
 import os
+import re
 import sys
 import zlib
 from collections.abc import Iterator
@@ -25,6 +26,8 @@ SUFFIXES = (".mrg", ".ptb", ".tree", ".trees", ".psd", ".parse")
 
 _GZIP_MAGIC = b"\x1f\x8b"
 _BLOCK = 1 << 16
+_LONGEST_WORD = 1 << 24  # characters; only endless input has longer ones
+_UNREADABLE = re.compile("[\0\ud800-\udfff]")
 
 
 def find_files(source: str | os.PathLike[str]) -> list[Path]:
@@ -130,18 +133,21 @@ def read_lines(stream: TextIO, path: str) -> Iterator[tuple[int, int, str]]:
     word is longer. Every piece but the last ends in white space.
 
     Raises:
-        TreebankError: the stream cannot be read or decoded, or it holds NUL bytes.
+        TreebankError: the stream cannot be read or decoded, or it holds NUL characters.
     """
     number, offset, held = 1, 0, ""
     while True:
         # Ask for at least as much as is held back: the work stays linear in a word's length.
         chunk = _read_chunk(stream, max(_BLOCK, len(held)), path, number)
+        _check_characters(chunk, path, number, offset + len(held))
         piece, held = held + chunk, ""
         if not piece:
             return
         if chunk and not chunk.endswith("\n"):
             cut = 1 + max(piece.rfind(space) for space in " \n\t\r\f\v")
             piece, held = piece[:cut], piece[cut:]
+            if len(held) > _LONGEST_WORD:
+                raise TreebankError("a word without end: this is no treebank", path, number)
             if not piece:
                 continue
         yield number, offset, piece
@@ -149,6 +155,23 @@ def read_lines(stream: TextIO, path: str) -> Iterator[tuple[int, int, str]]:
             number, offset = number + 1, 0
         else:
             offset += len(piece)
+
+
+def _check_characters(text: str, path: str, line: int, offset: int) -> None:
+    if "\0" not in text and text.isascii():
+        return
+    found = _UNREADABLE.search(text)
+    if found is None:
+        return
+    column = offset + found.start() + 1
+    if found[0] == "\0":
+        message = "a NUL character: this is a binary file, or text in UTF-16"
+    else:
+        message = (
+            f"the byte 0x{ord(found[0]) & 0xFF:02X} does not fit the encoding; "
+            "convert the file to UTF-8 or name its encoding"
+        )
+    raise TreebankError(message, path, line, column)
 
 
 def _read_chunk(stream: TextIO, size: int, path: str, number: int) -> str:

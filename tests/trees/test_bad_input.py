@@ -187,6 +187,29 @@ def test_a_closed_file(tmp_path):
         load_trees(stream)
 
 
+def test_input_without_end():
+    class Endless(io.StringIO):
+        def readline(self, size=-1):
+            return "w" * size
+
+    with pytest.raises(TreebankError, match="a word without end"):
+        list(read_trees(Endless()))
+
+
+@pytest.mark.parametrize("name", ["wsj-sample/dev", "craft/dev"])
+def test_a_bracket_missing_in_a_real_treebank_is_placed_in_its_tree(shared, name):
+    """The error is in the damaged tree or at the start of the next, never further on."""
+    text = (shared / "treebanks" / f"{name}.mrg").read_text(encoding="utf-8")
+    text = text[: text.index("\n( (", 60_000) + 1]
+    starts = [i for i in range(len(text)) if text.startswith("( (", i) and text[i - 1 : i] in "\n"]
+    for at in [i for i, sign in enumerate(text) if sign == ")"][::211]:
+        later = [text.count("\n", 0, i) + 1 for i in starts if i > at]
+        began = text.count("\n", 0, max(i for i in starts if i < at)) + 1
+        error = fail(text[:at] + text[at + 1 :])
+        assert error.line is not None
+        assert began <= error.line <= (later or [10**9])[0]
+
+
 def test_deep_nesting_and_a_long_word():
     depth = 20_000
     text = "(X " * depth + "(N " + "w" * 1_000_000 + ")" + ")" * depth

@@ -321,6 +321,12 @@ def test_real_treebanks(shared, name, count, caplog):
     assert not caplog.records
 
 
+def test_real_trees_are_what_nltk_reads(shared):
+    path = shared / "treebanks" / "wsj-sample" / "dev.mrg"
+    chunks = path.read_text().split("\n( (")[1:]
+    assert list(read_trees(path)) == [Tree.fromstring("( (" + chunk) for chunk in chunks]
+
+
 @pytest.mark.slow
 def test_the_large_real_treebank(shared, caplog):
     assert len(load_trees(shared / "treebanks" / "craft" / "train.mrg")) == 18951

@@ -37,6 +37,15 @@ def test_a_corpus_by_name(corpora):
     ]
 
 
+def test_what_nltk_itself_refuses(corpora, tmp_path):
+    corpora("pets", BracketParseCorpusReader)
+    (tmp_path / "corpora" / "pets" / "2.mrg").write_bytes(b"(S (N \xff))\n")
+    reader = read_trees("nltk:pets")
+    assert next(reader) == Tree("S", [Tree("N", ["dogs"])])
+    with pytest.raises(TreebankError, match="nltk:pets: NLTK cannot read this corpus"):
+        list(reader)
+
+
 def test_errors(corpora, tmp_path):
     corpora("pets", PlaintextCorpusReader)
     corpora("absent", BracketParseCorpusReader)
