@@ -7,7 +7,7 @@ import sys
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from rnnparse.errors import ConfigError
@@ -166,7 +166,6 @@ def test_round_trip_of_the_english_table():
     assert HeadTable.from_text(table.to_text()) == table
 
 
-@settings(deadline=None)  # the first call loads the compiled kernel
 @given(tables, st.permutations(LABELS), st.integers(1, len(LABELS)), st.data())
 def test_compiled_heads_agree(table, order, known, data):
     names = order[:known]
