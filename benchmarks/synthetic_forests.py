@@ -8,10 +8,26 @@ from __future__ import annotations
 
 import numpy as np
 
-from tests.models.random_forest import Builder, SmallForest
+from rnnparse.inference.forest import Forest
 
 TAGS, PHRASES = 45, 55
 CATEGORIES = ("TOP", *(f"T{i}" for i in range(TAGS)), *(f"P{i}" for i in range(PHRASES)))
+
+
+class Builder:
+    """Collects nodes (category, left, right, start, end); equal ones are one node."""
+
+    def __init__(self) -> None:
+        self.nodes: list[tuple[int, int, int, int, int]] = []
+        self.seen: dict[tuple[int, int, int, int, int], int] = {}
+
+    def add(self, *node: int) -> int:
+        """The number of a node, an old one where there is an equal one."""
+        cat, left, right, start, end = node
+        known = self.seen.setdefault((cat, left, right, start, end), len(self.nodes))
+        if known == len(self.nodes):
+            self.nodes.append((cat, left, right, start, end))
+        return known
 
 
 class Generator:
@@ -54,13 +70,13 @@ class Generator:
                 return builder.add(cat, self.edit(builder, left), right, start, end)
             return builder.add(cat, left, self.edit(builder, right), start, end)
         if right >= 0 and builder.nodes[right][2] >= 0:
-            low_left, low_right, middle = *builder.nodes[right][1:3], builder.nodes[right][3]
+            _, low_left, low_right, _, _ = builder.nodes[right]
             middle = builder.nodes[low_left][4]
             low = builder.add(self.phrase(), left, low_left, start, middle)
             return builder.add(cat, low, low_right, start, end)
         return builder.add(self.phrase(), left, right, start, end)
 
-    def forest(self) -> SmallForest:
+    def forest(self) -> Forest:
         """One sentence's forest."""
         builder = Builder()
         words = max(2, int(self.rng.gamma(4.0, self.words / 4.0)))
@@ -73,4 +89,4 @@ class Generator:
                 trees.append(new)
         roots = list(dict.fromkeys(builder.add(0, tree, -1, 0, words) for tree in trees))
         arrays = np.array(builder.nodes, np.int32).T
-        return SmallForest(*arrays, np.array(roots, np.int32), -np.arange(len(roots)) * 0.1)
+        return Forest(*arrays, np.array(roots, np.int32), -np.arange(len(roots)) * 0.1)

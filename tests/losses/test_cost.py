@@ -4,13 +4,14 @@ import numpy as np
 import pytest
 from nltk.tree import Tree
 
+from rnnparse.inference.forest import Forest
 from rnnparse.losses.cost import candidate_spans, labelled_spans, span_costs, structured_cost
-from tests.models.random_forest import CATEGORIES, SmallForest, random_forest
+from tests.models.random_forest import CATEGORIES, random_forest
 
 COUNTED = np.array([not name.startswith("@") for name in CATEGORIES])
 
 
-def as_tree(forest: SmallForest, candidate: int) -> Tree:
+def as_tree(forest: Forest, candidate: int) -> Tree:
     """One candidate, with intermediate nodes undone."""
 
     def children(node: int) -> list[Tree]:
@@ -79,7 +80,7 @@ def test_forests_give_the_margin_of_each_tree(seed: int) -> None:
 def test_repeated_spans_in_a_forest() -> None:
     """NP over S over NP, and NP alone, over one word; the target has NP twice, then once."""
     top, tag, np_, s = 0, 1, 4, 6
-    forest = SmallForest(
+    forest = Forest(
         cat=np.array([tag, np_, s, np_, top, top], np.int32),
         left=np.array([-1, 0, 1, 2, 3, 1], np.int32),
         right=np.full(6, -1, np.int32),

@@ -7,11 +7,12 @@ from dataclasses import dataclass
 import numpy as np
 import pytest
 
+from rnnparse.inference.forest import Forest
 from rnnparse.models.batch import LevelBatch
 from rnnparse.models.keys import KeyTable
 from rnnparse.models.parameters import Parameters, initial_parameters
 from rnnparse.models.store import ForestStore
-from tests.models.random_forest import CATEGORIES, SmallForest, random_forests
+from tests.models.random_forest import CATEGORIES, random_forests
 
 WORDS, DIM = 12, 5
 
@@ -20,7 +21,7 @@ WORDS, DIM = 12, 5
 class World:
     """Forests, their store, and weights."""
 
-    forests: list[SmallForest]
+    forests: list[Forest]
     rows: list[np.ndarray]
     keys: KeyTable
     store: ForestStore

@@ -7,22 +7,11 @@ from dataclasses import dataclass, field
 
 import numpy as np
 
+from rnnparse.inference.forest import Forest
+
 CATEGORIES = ("TOP", "T0", "T1", "T2", "NP", "VP", "S", "@S", "PP", "X")
 TOP, TAGS, INNER = 0, (1, 2, 3), (4, 5, 6, 7, 8)
 """Category ids; `X` never occurs in a forest."""
-
-
-@dataclass
-class SmallForest:
-    """The arrays of a `Forest` and nothing else, so that these tests need no parser."""
-
-    cat: np.ndarray
-    left: np.ndarray
-    right: np.ndarray
-    start: np.ndarray
-    end: np.ndarray
-    root: np.ndarray
-    logp: np.ndarray
 
 
 @dataclass
@@ -59,29 +48,29 @@ def random_tree(builder: Builder, words: int, rng: np.random.Generator) -> int:
     return builder.add(TOP, grow(0, words), -1, 0, words)
 
 
-def random_forest(words: int, trees: int, rng: np.random.Generator) -> SmallForest:
+def random_forest(words: int, trees: int, rng: np.random.Generator) -> Forest:
     """A forest of up to `trees` different random trees over `words` words."""
     builder = Builder()
     roots = dict.fromkeys(random_tree(builder, words, rng) for _ in range(trees))
     arrays = np.array(builder.nodes, np.int32).T
-    return SmallForest(*arrays, np.array(list(roots), np.int32), np.sort(-rng.random(len(roots))))
+    return Forest(*arrays, np.array(list(roots), np.int32), np.sort(-rng.random(len(roots))))
 
 
 def random_forests(
     sizes: Sequence[tuple[int, int]], vocabulary: int, rng: np.random.Generator
-) -> tuple[list[SmallForest], list[np.ndarray]]:
+) -> tuple[list[Forest], list[np.ndarray]]:
     """Forests for (words, trees) sizes, and the vocabulary rows of their tokens."""
     forests = [random_forest(words, trees, rng) for words, trees in sizes]
     rows = [rng.integers(0, vocabulary, words).astype(np.int32) for words, _ in sizes]
     return forests, rows
 
 
-def single_trees(forest: SmallForest) -> list[SmallForest]:
+def single_trees(forest: Forest) -> list[Forest]:
     """Each candidate as a forest of its own, without sharing."""
     return [_extract(forest, k) for k in range(len(forest.root))]
 
 
-def _extract(forest: SmallForest, candidate: int) -> SmallForest:
+def _extract(forest: Forest, candidate: int) -> Forest:
     builder = Builder()
 
     def copy(node: int) -> int:
@@ -93,4 +82,4 @@ def _extract(forest: SmallForest, candidate: int) -> SmallForest:
 
     root = copy(int(forest.root[candidate]))
     arrays = np.array(builder.nodes, np.int32).T
-    return SmallForest(*arrays, np.array([root], np.int32), forest.logp[[candidate]])
+    return Forest(*arrays, np.array([root], np.int32), forest.logp[[candidate]])

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import numpy as np
 
+from rnnparse.inference.forest import Forest
 from rnnparse.models.keys import KeyTable
 from rnnparse.models.parameters import Parameters
-from tests.models.random_forest import SmallForest
 
 
 def tree_score(
-    forest: SmallForest, candidate: int, rows: np.ndarray, keys: KeyTable, weights: Parameters
+    forest: Forest, candidate: int, rows: np.ndarray, keys: KeyTable, weights: Parameters
 ) -> float:
     """s(x, y) = Σ v·p, p = tanh(W [b; c; 1]), of one candidate tree."""
     n = weights.dim

@@ -3,11 +3,11 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
+from rnnparse.inference.forest import Forest
 from rnnparse.models.batch import LevelBatch, pad_batch, restrict
 from rnnparse.models.scorer import Scorer
 from rnnparse.models.store import ForestStore, make_batch
 from tests.models.conftest import World, make_world
-from tests.models.random_forest import SmallForest
 
 
 def yields(batch: LevelBatch) -> list[tuple[int, ...]]:
@@ -83,7 +83,7 @@ def test_an_empty_batch_has_no_nodes(world: World) -> None:
 
 def test_a_child_behind_its_parent_is_refused(world: World) -> None:
     forest = world.forests[0]
-    broken = SmallForest(**{**vars(forest), "left": forest.left[::-1].copy()})
+    broken = Forest(**{**vars(forest), "left": forest.left[::-1].copy()})
     with pytest.raises(ValueError, match="before its parent"):
         make_batch([broken], world.rows[:1], world.keys)
 
