@@ -5,22 +5,25 @@ small treebanks. They are written for Penn labels; on other label sets the ones 
 do nothing and the structural ones still work.
 
 An annotated symbol is written `NP^S-B`; an intermediate symbol of the head-outward binarization
-`@NP^S|CC>`: it remembers the parent's label and the sister that was attached last.
+`@NP^S-B|DT<CC>`: it remembers its phrase's marks and the labels of the outermost sisters within
+its span, left and right of the head (horizontal order 1, without the head).
+
+A symbol seen fewer than `rare` times loses its last mark, and so on until it is frequent enough.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections import Counter
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import NamedTuple
 
 from nltk.tree import Tree
 
-from rnnparse.trees.binarize import outward_order
+from rnnparse.errors import ConfigError
+from rnnparse.trees.binarize import INTERMEDIATE, outward_order
 from rnnparse.trees.heads import HeadTable
 
-ROOT = "TOP"
-INTERMEDIATE = "@"
 
 SPLITS = (
     "parent",  # phrases carry their parent's label
@@ -68,6 +71,7 @@ class _Node:
     word: str | None
     state: str = ""
     marks: tuple[str, ...] = ()
+    fixed: int = 0  # how many marks the word alone decides
     head: int = 0
     has_verb: bool = False
     head_tag: str = ""
@@ -97,32 +101,91 @@ class Annotator:
     Args:
         heads: the head table that decides the order of binarization.
         splits: names out of `SPLITS`.
+        rare: symbols seen fewer times in `trees` lose marks.
+        trees: the cleaned trees in which to count.
+
+    Attributes:
+        category: of every symbol, its basic category and whether it is an intermediate one.
+        word_tag: of a tag's symbol, the tag with the marks that the word alone decides.
+        backoff: of a symbol with several marks, the symbol that keeps the first mark only, which
+            is not itself used in trees.
     """
 
-    def __init__(self, heads: HeadTable, splits: Sequence[str] = SPLITS) -> None:
+    def __init__(
+        self, heads: HeadTable, splits: Sequence[str], rare: int, trees: Iterable[Tree]
+    ) -> None:
         unknown = sorted(set(splits) - set(SPLITS))
         if unknown:
-            raise ValueError(f"unknown splits {unknown}; known are {list(SPLITS)}")
+            raise ConfigError(f"unknown state splits {unknown}; known are {list(SPLITS)}")
         self.heads = heads
         self.splits = frozenset(splits)
-        # of every symbol made so far: basic category, and whether it is an intermediate one
         self.category: dict[str, tuple[str, bool]] = {}
-        self.word_tag: dict[str, str] = {}  # of a tag's symbol: the tag and word-decided marks
-        self.backoff: dict[str, str] = {}  # the symbol without annotation, where there is one
+        self.word_tag: dict[str, str] = {}
+        self.backoff: dict[str, str] = {}
+        self._rare = rare
+        self._counts: Counter[tuple[str, tuple[str, ...], str]] = Counter()
+        for tree in trees:
+            self._count(tree)
+
+    def _count(self, tree: Tree) -> None:
+        """Count every symbol with all its marks, and with each shorter list of them."""
+        for node in self._marked(tree):
+            low, high = 0, len(node.children) - 1
+            contexts = [""]
+            for step in outward_order(high + 1, node.head) if node.children else ():
+                low, high = (low, high - 1) if step == "right" else (low + 1, high)
+                contexts.append(_context(node, low, high))
+            for context in contexts:
+                for size in range(len(node.marks) + 1):
+                    self._counts[node.label, node.marks[:size], context] += 1
 
     def occurrences(self, tree: Tree) -> Iterator[Rule | TaggedWord]:
         """All rule and word occurrences of one cleaned tree, in pre-order."""
-        nodes = _nodes(tree)
-        self._look(nodes)
+        nodes = self._marked(tree)
+        for node in nodes:
+            node.state = self._symbol(node, "")
         first = True
         for node in nodes:
-            node.state = self._state(node)
-        for node in nodes:
             if node.word is not None:
+                self.word_tag[node.state] = "-".join([node.label, *node.marks[: node.fixed]])
                 yield TaggedWord(node.state, node.word, first)
                 first = False
             else:
                 yield from self._rules(node)
+
+    def _marked(self, tree: Tree) -> list[_Node]:
+        """The nodes of a tree with the marks of all splits."""
+        nodes = _nodes(tree)
+        self._look(nodes)
+        for node in nodes:
+            if node.word is not None:
+                word_marks = self._word_marks(node)
+                node.fixed = len(word_marks)
+                node.marks = (*word_marks, *self._tag_marks(node))
+            elif node.parent is not None:
+                node.marks = tuple(self._phrase_marks(node))
+        return nodes
+
+    def _symbol(self, node: _Node, context: str) -> str:
+        """The symbol of a node, or of an intermediate one; fills the public tables."""
+        category = (node.label, bool(context))
+        marks = node.marks
+        while len(marks) > node.fixed and self._counts[node.label, marks, context] < self._rare:
+            marks = marks[:-1]
+        state = self._name(marks, context, "", category)
+        if len(marks) > 1 and node.word is None:
+            self.backoff[state] = self._name(marks[:1], context, "~", category)
+        return state
+
+    def _name(
+        self, marks: Sequence[str], context: str, suffix: str, category: tuple[str, bool]
+    ) -> str:
+        """A name; two categories never share one, whatever their labels contain."""
+        stem = INTERMEDIATE + category[0] if category[1] else category[0]
+        name = stem + ("^" + "-".join(marks) if marks else "") + context + suffix
+        while self.category.setdefault(name, category) != category:
+            name += "'"
+        return name
 
     def _look(self, nodes: list[_Node]) -> None:
         """Fill in, from the leaves up, what the splits ask of each node."""
@@ -139,32 +202,6 @@ class Annotator:
             last = node.children[-1]
             node.ends_in_pos = last.ends_in_pos and last.word is not None
             node.right_np = last.label == "NP" or last.right_np
-
-    def _state(self, node: _Node) -> str:
-        if node.word is not None:
-            word_marks = self._word_marks(node)
-            node.marks = (*word_marks, *self._tag_marks(node))
-            state = self._register(node.label, node.marks)
-            self.word_tag[state] = "-".join([node.label, *word_marks])
-            return state
-        elif node.parent is not None:
-            node.marks = tuple(self._phrase_marks(node))
-        return self._register(node.label, node.marks)
-
-    def _register(self, label: str, marks: Sequence[str], context: str = "") -> str:
-        """The name of a symbol; two categories never share one, whatever their labels contain."""
-        category = (label, bool(context))
-        stem = INTERMEDIATE + label if context else label
-        if not marks:
-            return self._name(stem + context, category)
-        state = self._name(stem + "^" + "-".join(marks) + context, category)
-        self.backoff[state] = self._name(stem + context, category)
-        return state
-
-    def _name(self, name: str, category: tuple[str, bool]) -> str:
-        while self.category.setdefault(name, category) != category:
-            name += "'"
-        return name
 
     def _word_marks(self, node: _Node) -> list[str]:
         """Marks of a tag that the word alone decides."""
@@ -212,33 +249,27 @@ class Annotator:
 
     def _rules(self, node: _Node) -> Iterator[Rule]:
         """The rules of one node: unary, binary, or a chain of binary ones from the outside in."""
-        low, high = 0, len(node.children) - 1
         symbol = node.state
         children = [child.state for child in node.children]
+        low, high = 0, len(children) - 1
         if low == high:
             yield Rule(symbol, children[0], "")
             return
-        steps = outward_order(len(children), node.head)
-        for step in steps:
+        for step in outward_order(len(children), node.head):
             if step == "right":
-                inner = self._intermediate(node, low, high - 1)
+                inner = self._symbol(node, _context(node, low, high - 1))
                 yield Rule(symbol, inner, children[high])
                 high -= 1
             else:
-                inner = self._intermediate(node, low + 1, high)
+                inner = self._symbol(node, _context(node, low + 1, high))
                 yield Rule(symbol, children[low], inner)
                 low += 1
             symbol = inner
         yield Rule(symbol, children[low], children[high])
 
-    def _intermediate(self, node: _Node, low: int, high: int) -> str:
-        """The symbol over children low..high: horizontal order 1, without the head."""
-        if high > node.head:
-            context = "|" + node.children[high].label + ">"
-        elif low < node.head:
-            context = "|" + node.children[low].label + "<"
-        else:
-            context = "|"
-        return self._register(node.label, self.inner_marks(node), context)
 
-    inner_marks = staticmethod(lambda node: node.marks)
+def _context(node: _Node, low: int, high: int) -> str:
+    """What the intermediate symbol over children low..high remembers of them."""
+    left = node.children[low].label + "<" if low < node.head else ""
+    right = node.children[high].label + ">" if high > node.head else ""
+    return "|" + left + right

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 from nltk.tree import Tree
@@ -25,10 +25,11 @@ class Grammar:
 
 
 def estimate(
-    trees: Iterable[Tree],
+    trees: Sequence[Tree],
     heads: HeadTable,
     *,
     splits: Sequence[str] = SPLITS,
+    rare: int = 3,
     kappa: float = 1.0,
     vectors: WordVectors | None = None,
     seed: int = 0,
@@ -39,11 +40,12 @@ def estimate(
         trees: cleaned trees (`trees.cleaning.clean`).
         heads: the head table of the treebank's language.
         splits: state splits, out of `annotate.SPLITS`.
-        kappa: smoothing of rules towards the unannotated parent, in pseudo-counts.
+        rare: symbols seen fewer times lose marks.
+        kappa: smoothing of rules towards a less annotated parent, in pseudo-counts.
         vectors: given word vectors, which help to tag unknown words.
         seed: of the unknown-word tagger.
     """
-    annotator = Annotator(heads, splits)
+    annotator = Annotator(heads, splits, rare, trees)
     rules: Counter[Rule] = Counter()
     words: list[TaggedWord] = []
     for tree in trees:

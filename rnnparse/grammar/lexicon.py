@@ -13,8 +13,8 @@ from rnnparse.grammar.unknown import UnknownWordTagger, WordVectors, train_tagge
 from rnnparse.trees.brackets import unescape_token
 
 RARE = 5  # words seen at most so often are partly tagged by their form
-FORM_WEIGHT = 1.0  # pseudo-counts of the form's tags for a rare word
-STATE_WEIGHT = 5.0  # pseudo-counts of a tag's usual states for a word
+FORM_WEIGHT = 2.0  # pseudo-counts of the form's tags for a rare word
+STATE_WEIGHT = 1.0  # pseudo-counts of a tag's usual states for a word
 BEAM = 7.0  # tags of a form within so many nats of its best are kept
 
 

@@ -8,7 +8,11 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from rnnparse.grammar.annotate import INTERMEDIATE, ROOT, Rule
+from rnnparse.grammar.annotate import Rule
+from rnnparse.trees.binarize import INTERMEDIATE
+from rnnparse.trees.cleaning import ROOT
+
+BACKOFF_COUNT = 2  # rules seen less often are left out of the back-off, for speed
 
 
 @dataclass(frozen=True)
@@ -58,12 +62,12 @@ def estimate_rules(
     backoff_of: Mapping[str, str],
     kappa: float,
 ) -> Pcfg:
-    """Relative frequencies, smoothed towards the unannotated parent.
+    """Relative frequencies, smoothed towards a less annotated parent.
 
-    P(r | A^P) = (c(A^P → r) + κ P(r | A)) / (c(A^P) + κ), where A is the back-off of A^P. A rule
-    that A^P was never seen with is not written out: A^P has a link of probability κ / (c(A^P) + κ)
-    to a symbol A of its own, which rewrites with P(r | A). A seen rule's direct probability is
-    the larger, so the best derivation has the smoothed probability of every rule.
+    P(r | B) = (c(B → r) + κ P(r | A)) / (c(B) + κ), where A is the back-off of B. A rule that B was
+    never seen with is not written out: B has a link of probability κ / (c(B) + κ) to a symbol A of
+    its own, which rewrites with P(r | A). A seen rule's direct probability is the larger, so the
+    best derivation has the smoothed probability of every rule.
 
     Args:
         counts: occurrences of each rule.
@@ -74,24 +78,29 @@ def estimate_rules(
     own: Counter[str] = Counter()
     back_rule: Counter[Rule] = Counter()
     back_total: Counter[str] = Counter()
+    back_of = backoff_of if kappa > 0 else {}
     for rule, count in counts.items():
         own[rule.parent] += count
-        back = backoff_of.get(rule.parent)
-        if kappa > 0 and back is not None:
-            back_rule[rule._replace(parent=back)] += count
-            back_total[back] += count
-    logp: dict[Rule, float] = {}
+        if rule.parent in back_of:
+            back_rule[rule._replace(parent=back_of[rule.parent])] += count
+            back_total[back_of[rule.parent]] += count
+    logp = {
+        rule: float(np.log(count / back_total[rule.parent]))
+        for rule, count in back_rule.items()
+        if count >= BACKOFF_COUNT
+    }
+    rewritten = {rule.parent for rule in logp}
     links: dict[tuple[str, str], float] = {}
     for rule, count in counts.items():
-        back = backoff_of.get(rule.parent) if kappa > 0 else None
+        back = back_of.get(rule.parent)
+        total = own[rule.parent]
         if back is None:
-            logp[rule] = float(np.log(count / own[rule.parent]))
+            logp[rule] = float(np.log(count / total))
         else:
             smooth = kappa * back_rule[rule._replace(parent=back)] / back_total[back]
-            logp[rule] = float(np.log((count + smooth) / (own[rule.parent] + kappa)))
-            links[rule.parent, back] = float(np.log(kappa / (own[rule.parent] + kappa)))
-    for rule, count in back_rule.items():
-        logp[rule] = float(np.log(count / back_total[rule.parent]))
+            logp[rule] = float(np.log((count + smooth) / (total + kappa)))
+            if back in rewritten:
+                links[rule.parent, back] = float(np.log(kappa / (total + kappa)))
     return _arrays(logp, links, category_of)
 
 

@@ -12,7 +12,8 @@ from rnnparse.grammar.lexicon import Emissions
 from rnnparse.inference.cky import NEG_INF, Chart, cell_index, inside_chart, rule_arrays
 from rnnparse.inference.forest import Forest, binarize_candidates
 from rnnparse.inference.glue import glue_edges, glue_scores, with_glue
-from rnnparse.inference.kbest import Candidates, enumerate_trees
+from rnnparse.inference.contents import Candidates
+from rnnparse.inference.kbest import TOLERANCE, Problem, enumerate_trees
 from rnnparse.inference.outside import prune
 
 FIRST_WINDOW = 5.0  # nats below the best tree that the first attempt looks at
@@ -93,24 +94,26 @@ class Decoder:
         threshold: float,
     ) -> tuple[Candidates, bool]:
         """The k best trees with a log probability of at least `threshold`."""
-        outside = np.full(len(chart.symbol), NEG_INF)
-        category = self._rules.category[chart.symbol]
-        partial = self._rules.partial[chart.symbol]
+        items = len(chart.symbol)
+        outside = np.full(items + 1, NEG_INF)
+        category = np.append(self._rules.category[chart.symbol], np.int32(0))
+        partial = np.append(self._rules.partial[chart.symbol], False)
+        epsilon = -1
         if glue is None:
             outside[root] = 0.0
             graph = prune(n, chart, self._rules, outside, threshold)
-            epsilon = -1
         else:
             extra = glue_edges(n, chart, self._rules, glue, outside, threshold)
-            graph = with_glue(n, prune(n, chart, self._rules, outside, threshold), extra)
-            root, epsilon = len(chart.symbol), len(chart.symbol) + n
+            graph = with_glue(n, prune(n, chart, self._rules, outside, threshold), *extra)
+            root, epsilon = items + 1, items + 1 + n
             top = self._rules.category[self._rules.root]
-            category = np.concatenate([category, np.full(n + 1, top, np.int32)])
-            partial = np.concatenate([partial, np.arange(n + 1) > 0])
-        found, dropped = enumerate_trees(
-            k, threshold, n, graph, category, partial, lex_item, emissions.ptr, emissions.logp,
-            root, epsilon,
+            category = np.append(category, np.full(n + 1, top, np.int32))
+            partial = np.append(partial, np.arange(n + 1) > 0)
+        problem = Problem(
+            k, threshold - TOLERANCE, n, graph, category, partial, emissions.ptr, lex_item,
+            emissions.logp,
         )
+        found, dropped = enumerate_trees(problem, root, epsilon)
         return found, bool(graph.pruned or dropped)
 
 

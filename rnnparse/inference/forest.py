@@ -9,8 +9,8 @@ import numpy as np
 from nltk.tree import Tree
 from numba import njit
 
-from rnnparse.inference.hashing import EMPTY, find_slot, grow_map, new_map
-from rnnparse.inference.kbest import Candidates
+from rnnparse.inference.cky import grow
+from rnnparse.inference.hashing import intern, new_map
 from rnnparse.trees.head_kernel import find_head
 
 
@@ -73,7 +73,9 @@ def binarize_candidates(candidates, categories, heads):  # type: ignore[no-untyp
     kids = np.empty(candidates.child.shape[0] + 1, np.int32)
     used = _reachable(candidates)
     nodes = 0
-    keys, values = new_map(256)  # of intermediate nodes, by (left, right) and category
+    table = new_map(256)  # intermediate nodes by category and children
+    inner_place = np.empty(256, np.int32)
+    inner_nodes = 0
     for v in range(total):
         if not used[v]:
             continue
@@ -94,19 +96,16 @@ def binarize_candidates(candidates, categories, heads):  # type: ignore[no-untyp
             a, b = place[candidates.child[first + low]], place[candidates.child[first + high]]
             while low > 0 or high < n - 1:
                 key = (np.int64(category) << 48) | (np.int64(a) << 24) | b
-                slot = find_slot(keys, key)
-                if keys[slot] == EMPTY:
-                    keys[slot] = key
-                    values[slot] = nodes
+                table, inner = intern(table, key, inner_nodes)
+                if inner == inner_nodes:
+                    inner_place = grow(inner_place, inner_nodes + 1)
+                    inner_place[inner] = nodes
                     cat[nodes] = categories + category
                     left[nodes], right[nodes] = a, b
                     start[nodes], end[nodes] = start[a], end[b]
-                    inner = np.int32(nodes)
+                    inner_nodes += 1
                     nodes += 1
-                    if 2 * (nodes + 1) >= keys.shape[0]:
-                        keys, values = grow_map(keys, values)
-                else:
-                    inner = values[slot]
+                inner = inner_place[inner]
                 if low > 0:
                     low -= 1
                     a, b = place[candidates.child[first + low]], inner

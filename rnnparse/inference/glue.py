@@ -10,9 +10,14 @@ import numpy as np
 from numba import njit
 
 from rnnparse.inference.cky import NEG_INF, cell_index
-from rnnparse.inference.outside import Hypergraph
+from rnnparse.inference.outside import Edges, Hypergraph, add_edge, new_edges
 
 PENALTY = -1000.0  # log probability of each piece
+
+
+@njit(cache=True, nogil=True)
+def _is_piece(symbol, rules):  # type: ignore[no-untyped-def]
+    return not rules.partial[symbol] and symbol != rules.root
 
 
 @njit(cache=True, nogil=True)
@@ -24,8 +29,7 @@ def glue_scores(n, chart, rules):  # type: ignore[no-untyped-def]
         for j in range(i + 1, n + 1):
             cell = cell_index(i, j)
             for item in range(chart.cell_ptr[cell], chart.cell_ptr[cell + 1]):
-                symbol = chart.symbol[item]
-                if not rules.partial[symbol] and symbol != rules.root:
+                if _is_piece(chart.symbol[item], rules):
                     best[i] = max(best[i], PENALTY + chart.inside[item] + best[j])
     return best
 
@@ -34,48 +38,46 @@ def glue_scores(n, chart, rules):  # type: ignore[no-untyped-def]
 def glue_edges(n, chart, rules, best, outside, threshold):  # type: ignore[no-untyped-def]
     """Edges of glue within the threshold; fills the outside scores of the pieces.
 
-    Item `items + i` stands for the glued pieces from token i on, `items + n` for no piece.
+    Item `items + 1 + i` stands for the glued pieces from token i on, the last one for no piece.
 
     Returns:
-        ptr [n+1] (edges of the piece that begins at each token), parent, left, right (int32) and
-        the outside scores of the n+1 glue items.
+        ptr [n+1] int64 (edges of the piece that begins at each token), the `Edges` and the
+        outside scores [n+1] of the glue items.
     """
-    items = chart.symbol.shape[0]
+    base = chart.symbol.shape[0] + 1
     glue_outside = np.full(n + 1, NEG_INF)
     glue_outside[0] = 0.0
     ptr = np.zeros(n + 1, np.int64)
-    parent, left, right = [np.int32(0)], [np.int32(0)], [np.int32(0)]
+    edges = new_edges(1024)
+    count = 0
     for i in range(n):
-        if glue_outside[i] > NEG_INF:
-            for j in range(i + 1, n + 1):
-                cell = cell_index(i, j)
-                for item in range(chart.cell_ptr[cell], chart.cell_ptr[cell + 1]):
-                    symbol = chart.symbol[item]
-                    if rules.partial[symbol] or symbol == rules.root:
-                        continue
-                    above = glue_outside[i] + PENALTY
-                    if above + chart.inside[item] + best[j] < threshold:
-                        continue
-                    outside[item] = max(outside[item], above + best[j])
-                    glue_outside[j] = max(glue_outside[j], above + chart.inside[item])
-                    parent.append(np.int32(items + i))
-                    left.append(np.int32(item))
-                    right.append(np.int32(items + j))
-        ptr[i + 1] = len(parent) - 1
-    return ptr, np.array(parent[1:]), np.array(left[1:]), np.array(right[1:]), glue_outside
+        above = glue_outside[i] + PENALTY
+        for j in range(i + 1, n + 1):
+            cell = cell_index(i, j)
+            for item in range(chart.cell_ptr[cell], chart.cell_ptr[cell + 1]):
+                if not _is_piece(chart.symbol[item], rules):
+                    continue
+                if not above + chart.inside[item] + best[j] >= threshold:
+                    continue
+                outside[item] = max(outside[item], above + best[j])
+                glue_outside[j] = max(glue_outside[j], above + chart.inside[item])
+                edges = add_edge(edges, count, base + i, item, base + j, PENALTY, False)
+                count += 1
+        ptr[i + 1] = count
+    return ptr, edges, glue_outside
 
 
-def with_glue(n: int, graph: Hypergraph, glue: tuple[np.ndarray, ...]) -> Hypergraph:
+def with_glue(
+    n: int, graph: Hypergraph, ptr: np.ndarray, edges: Edges, glue_outside: np.ndarray
+) -> Hypergraph:
     """Put the cells of glue above those of the chart."""
-    ptr, parent, left, right, glue_outside = glue
+    count = int(ptr[-1])
     return graph._replace(
         cell=np.concatenate([n * (n + 1) // 2 + np.arange(n), graph.cell]),
-        binary_ptr=np.concatenate([ptr, graph.binary_ptr[1:] + len(parent)]),
-        unary_ptr=np.concatenate([np.zeros(n, np.int64), graph.unary_ptr]),
-        parent=np.concatenate([parent, graph.parent]),
-        left=np.concatenate([left, graph.left]),
-        right=np.concatenate([right, graph.right]),
-        logp=np.concatenate([np.full(len(parent), PENALTY), graph.logp]),
+        edge_ptr=np.concatenate([ptr, graph.edge_ptr[1:] + count]),
+        edges=Edges(
+            *(np.concatenate([a[:count], b]) for a, b in zip(edges, graph.edges, strict=True))
+        ),
         outside=np.concatenate([graph.outside, glue_outside]),
         pruned=True,
     )

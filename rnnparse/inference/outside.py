@@ -12,56 +12,165 @@ from typing import NamedTuple
 import numpy as np
 from numba import njit
 
-from rnnparse.inference.cky import NEG_INF, cell_index, grow_int
+from rnnparse.inference.cky import NEG_INF, cell_index, grow
+
+
+class Edges(NamedTuple):
+    """A growing list of edges, by item number; `right` is -1 in a unary edge."""
+
+    parent: np.ndarray  # int32
+    left: np.ndarray  # int32
+    right: np.ndarray  # int32
+    logp: np.ndarray  # float64
+    link: np.ndarray  # bool
 
 
 class Hypergraph(NamedTuple):
     """Kept edges, grouped by cell; cells from the root down, so reversed they go bottom-up.
 
     Attributes:
-        cell [L]: number of each live cell.
-        binary_ptr [L+1]: binary edges of each live cell.
-        unary_ptr [L+1]: unary edges of each live cell, those of one child side by side.
-        parent, left, right, logp: binary edges, by item number.
-        unary_parent, unary_child, unary_logp, unary_link: unary edges.
-        outside [items]: max-outside log probability, -inf where never reached.
+        cell [L] int64: number of each live cell.
+        edge_ptr [L+1] int64: its edges, unary ones first and those of one child side by side.
+        edges: an `Edges`.
+        outside [items] float64: max-outside log probability, -inf where never reached.
         pruned: whether the threshold left anything out.
     """
 
     cell: np.ndarray
-    binary_ptr: np.ndarray
-    unary_ptr: np.ndarray
-    parent: np.ndarray
-    left: np.ndarray
-    right: np.ndarray
-    logp: np.ndarray
-    unary_parent: np.ndarray
-    unary_child: np.ndarray
-    unary_logp: np.ndarray
-    unary_link: np.ndarray
+    edge_ptr: np.ndarray
+    edges: Edges
     outside: np.ndarray
     pruned: bool
 
 
+class Positions(NamedTuple):
+    """Items of a row or a column: entry s*width + k is symbol s at split point k, or -1."""
+
+    item: np.ndarray  # int32
+    low: np.ndarray
+    high: np.ndarray
+    width: int
+
+
 @njit(cache=True, nogil=True)
-def _relax_unary(first, last, chart, out, position, outside, threshold, rules):  # type: ignore[no-untyped-def]
-    """Push outside scores down the unary rules inside one cell, to the fixed point."""
+def _new_positions(symbols, width):  # type: ignore[no-untyped-def]
+    return Positions(
+        np.full(symbols * width, -1, np.int32),
+        np.full(symbols, width, np.int32),
+        np.full(symbols, -1, np.int32),
+        width,
+    )
+
+
+@njit(cache=True, nogil=True)
+def _place(positions, chart, cell, k):  # type: ignore[no-untyped-def]
+    """Enter the items of a cell at split point k."""
+    for t in range(chart.cell_ptr[cell], chart.cell_ptr[cell + 1]):
+        s = chart.symbol[t]
+        positions.item[s * positions.width + k] = t
+        positions.low[s] = min(positions.low[s], k)
+        positions.high[s] = max(positions.high[s], k)
+
+
+@njit(cache=True, nogil=True)
+def _clear(positions, chart, cell, k):  # type: ignore[no-untyped-def]
+    for t in range(chart.cell_ptr[cell], chart.cell_ptr[cell + 1]):
+        s = chart.symbol[t]
+        positions.item[s * positions.width + k] = -1
+        positions.low[s] = positions.width
+        positions.high[s] = -1
+
+
+@njit(cache=True, nogil=True)
+def add_edge(edges, count, parent, left, right, logp, link):  # type: ignore[no-untyped-def]
+    """Append an edge; returns the list, maybe moved to a larger place."""
+    if count == edges.parent.shape[0]:
+        edges = Edges(
+            grow(edges.parent, count + 1), grow(edges.left, count + 1),
+            grow(edges.right, count + 1), grow(edges.logp, count + 1), grow(edges.link, count + 1),
+        )
+    edges.parent[count] = parent
+    edges.left[count] = left
+    edges.right[count] = right
+    edges.logp[count] = logp
+    edges.link[count] = link
+    return edges
+
+
+@njit(cache=True, nogil=True)
+def new_edges(capacity):  # type: ignore[no-untyped-def]
+    """An empty list of edges."""
+    return Edges(
+        np.empty(capacity, np.int32), np.empty(capacity, np.int32), np.empty(capacity, np.int32),
+        np.empty(capacity, np.float64), np.empty(capacity, np.bool_),
+    )
+
+
+@njit(cache=True, nogil=True)
+def _unary_edges(cell, chart, rules, item_of, outside, threshold, edges, count):  # type: ignore[no-untyped-def]
+    """Push outside scores down the unary rules of one cell, then list the edges kept."""
+    first, last = chart.cell_ptr[cell], chart.cell_ptr[cell + 1]
     pruned = False
     changed = True
     while changed:
         changed = False
-        for item in range(first, last):
-            child = chart.symbol[item]
-            for u in range(rules.child_ptr[child], rules.child_ptr[child + 1]):
-                score = out[rules.unary_parent[u]] + rules.unary_logp[u]
-                if score > outside[item]:
-                    if score + chart.inside[item] >= threshold:
-                        outside[item] = score
-                        out[child] = score
-                        changed = True
-                    else:
-                        pruned = True
-    return pruned
+        for child in range(first, last):
+            s = chart.symbol[child]
+            for u in range(rules.child_ptr[s], rules.child_ptr[s + 1]):
+                score = outside[item_of[rules.unary_parent[u]]] + rules.unary_logp[u]
+                if score > outside[child] and score + chart.inside[child] >= threshold:
+                    outside[child] = score
+                    changed = True
+    for child in range(first, last):
+        s = chart.symbol[child]
+        for u in range(rules.child_ptr[s], rules.child_ptr[s + 1]):
+            parent = item_of[rules.unary_parent[u]]
+            above = outside[parent]
+            if above == NEG_INF:
+                continue
+            if above + rules.unary_logp[u] + chart.inside[child] < threshold:
+                pruned = True
+                continue
+            edges = add_edge(
+                edges, count, parent, child, -1, rules.unary_logp[u], rules.unary_link[u]
+            )
+            count += 1
+    return edges, count, pruned
+
+
+@njit(cache=True, nogil=True)
+def _binary_edges(cell, chart, rules, row, column, outside, threshold, edges, count):  # type: ignore[no-untyped-def]
+    """List the binary edges kept in one cell and push outside scores to their children."""
+    pruned = False
+    for parent in range(chart.cell_ptr[cell], chart.cell_ptr[cell + 1]):
+        above = outside[parent]
+        if above == NEG_INF:
+            continue
+        s = chart.symbol[parent]
+        for r in range(rules.parent_ptr[s], rules.parent_ptr[s + 1]):
+            a, b = rules.left_of[r], rules.right_of[r]
+            here = above + rules.logp_of[r]
+            low, high = max(row.low[a], column.low[b]), min(row.high[a], column.high[b])
+            for k in range(low, high + 1):
+                left, right = row.item[a * row.width + k], column.item[b * column.width + k]
+                if left < 0 or right < 0:
+                    continue
+                if here + chart.inside[left] + chart.inside[right] < threshold:
+                    pruned = True
+                    continue
+                outside[left] = max(outside[left], here + chart.inside[right])
+                outside[right] = max(outside[right], here + chart.inside[left])
+                edges = add_edge(edges, count, parent, left, right, rules.logp_of[r], False)
+                count += 1
+    return edges, count, pruned
+
+
+@njit(cache=True, nogil=True)
+def _alive(chart, cell, outside):  # type: ignore[no-untyped-def]
+    for t in range(chart.cell_ptr[cell], chart.cell_ptr[cell + 1]):
+        if outside[t] > NEG_INF:
+            return True
+    return False
 
 
 @njit(cache=True, nogil=True)
@@ -72,109 +181,50 @@ def prune(n, chart, rules, outside, threshold):  # type: ignore[no-untyped-def]
         n: number of tokens.
         chart: a filled `Chart`.
         rules: the same `RuleArrays`.
-        outside [items] float64: 0 for the root item (or what glue rules give), else -inf;
-            filled in place.
+        outside [items + 1] float64: 0 for the root item (or what glue rules give), else -inf;
+            filled in place. The last entry stays -inf: it stands for symbols a cell lacks.
         threshold: the least log probability of a tree that matters.
     """
     symbols = rules.category.shape[0]
-    live = np.empty(64, np.int64)
-    binary_ptr = np.zeros(65, np.int64)
-    unary_ptr = np.zeros(65, np.int64)
-    e_parent = np.empty(1024, np.int32)
-    e_left = np.empty(1024, np.int32)
-    e_right = np.empty(1024, np.int32)
-    e_logp = np.empty(1024, np.float64)
-    u_parent = np.empty(256, np.int32)
-    u_child = np.empty(256, np.int32)
-    u_logp = np.empty(256, np.float64)
-    u_link = np.empty(256, np.bool_)
-    cells = edges = unaries = 0
+    cells = n * (n + 1) // 2
+    live = np.empty(cells, np.int64)
+    edge_ptr = np.zeros(cells + 1, np.int64)
+    edges = new_edges(4096)
+    count = lives = 0
     pruned = False
-    out = np.full(symbols, NEG_INF)
-    position = np.full(symbols, -1, np.int32)  # item of each symbol in the cell in work
-    column = np.full((n + 1) * symbols, -1, np.int32)
+    item_of = np.full(symbols, chart.symbol.shape[0], np.int64)
+    row = _new_positions(symbols, n + 1)
+    column = _new_positions(symbols, n + 1)
     for j in range(n, 0, -1):
-        first_cell = cell_index(j - 1, j)
-        for c in range(first_cell, first_cell + j):
-            base = (j - 1 - (c - first_cell)) * symbols
-            for item in range(chart.cell_ptr[c], chart.cell_ptr[c + 1]):
-                column[base + chart.symbol[item]] = item
+        for k in range(j):
+            _place(column, chart, cell_index(k, j), k)
         for i in range(j):
             cell = cell_index(i, j)
-            first, last = chart.cell_ptr[cell], chart.cell_ptr[cell + 1]
-            alive = False
-            for item in range(first, last):
-                out[chart.symbol[item]] = outside[item]
-                position[chart.symbol[item]] = item
-                alive = alive or outside[item] > NEG_INF
-            if alive:
-                if _relax_unary(first, last, chart, out, position, outside, threshold, rules):
-                    pruned = True
-                for item in range(first, last):
-                    child = chart.symbol[item]
-                    for u in range(rules.child_ptr[child], rules.child_ptr[child + 1]):
-                        above = out[rules.unary_parent[u]]
-                        if above == NEG_INF:
-                            continue
-                        if above + rules.unary_logp[u] + chart.inside[item] < threshold:
-                            pruned = True
-                            continue
-                        u_parent = grow_int(u_parent, unaries + 1)
-                        u_child = grow_int(u_child, unaries + 1)
-                        u_logp = grow_int(u_logp, unaries + 1)
-                        u_link = grow_int(u_link, unaries + 1)
-                        u_parent[unaries] = position[rules.unary_parent[u]]
-                        u_child[unaries] = item
-                        u_logp[unaries] = rules.unary_logp[u]
-                        u_link[unaries] = rules.unary_link[u]
-                        unaries += 1
-                for k in range(i + 1, j):
-                    left_cell = cell_index(i, k)
-                    base = k * symbols
-                    for left_item in range(chart.cell_ptr[left_cell], chart.cell_ptr[left_cell + 1]):
-                        left = chart.symbol[left_item]
-                        left_score = chart.inside[left_item]
-                        for r in range(rules.left_ptr[left], rules.left_ptr[left + 1]):
-                            above = out[rules.parent[r]]
-                            if above == NEG_INF:
-                                continue
-                            right_item = column[base + rules.right[r]]
-                            if right_item < 0:
-                                continue
-                            right_score = chart.inside[right_item]
-                            here = above + rules.logp[r]
-                            if here + left_score + right_score < threshold:
-                                pruned = True
-                                continue
-                            outside[left_item] = max(outside[left_item], here + right_score)
-                            outside[right_item] = max(outside[right_item], here + left_score)
-                            if edges == e_parent.shape[0]:
-                                e_parent = grow_int(e_parent, edges + 1)
-                                e_left = grow_int(e_left, edges + 1)
-                                e_right = grow_int(e_right, edges + 1)
-                                e_logp = grow_int(e_logp, edges + 1)
-                            e_parent[edges] = position[rules.parent[r]]
-                            e_left[edges] = left_item
-                            e_right[edges] = right_item
-                            e_logp[edges] = rules.logp[r]
-                            edges += 1
-                if cells + 1 >= live.shape[0]:
-                    live = grow_int(live, cells + 2)
-                    binary_ptr = grow_int(binary_ptr, cells + 3)
-                    unary_ptr = grow_int(unary_ptr, cells + 3)
-                live[cells] = cell
-                cells += 1
-                binary_ptr[cells] = edges
-                unary_ptr[cells] = unaries
-            for item in range(first, last):
-                out[chart.symbol[item]] = NEG_INF
-        for c in range(first_cell, first_cell + j):
-            base = (j - 1 - (c - first_cell)) * symbols
-            for item in range(chart.cell_ptr[c], chart.cell_ptr[c + 1]):
-                column[base + chart.symbol[item]] = -1
-    return Hypergraph(
-        live[:cells], binary_ptr[: cells + 1], unary_ptr[: cells + 1],
-        e_parent[:edges], e_left[:edges], e_right[:edges], e_logp[:edges],
-        u_parent[:unaries], u_child[:unaries], u_logp[:unaries], u_link[:unaries],
-        outside, pruned,
+            if not _alive(chart, cell, outside):
+                continue
+            for t in range(chart.cell_ptr[cell], chart.cell_ptr[cell + 1]):
+                item_of[chart.symbol[t]] = t
+            edges, count, cut = _unary_edges(
+                cell, chart, rules, item_of, outside, threshold, edges, count
+            )
+            pruned = pruned or cut
+            for t in range(chart.cell_ptr[cell], chart.cell_ptr[cell + 1]):
+                item_of[chart.symbol[t]] = chart.symbol.shape[0]
+            for k in range(i + 1, j):
+                _place(row, chart, cell_index(i, k), k)
+            edges, count, cut = _binary_edges(
+                cell, chart, rules, row, column, outside, threshold, edges, count
+            )
+            pruned = pruned or cut
+            for k in range(i + 1, j):
+                _clear(row, chart, cell_index(i, k), k)
+            live[lives] = cell
+            lives += 1
+            edge_ptr[lives] = count
+        for k in range(j):
+            _clear(column, chart, cell_index(k, j), k)
+    kept = Edges(
+        edges.parent[:count].copy(), edges.left[:count].copy(), edges.right[:count].copy(),
+        edges.logp[:count].copy(), edges.link[:count].copy(),
     )
+    return Hypergraph(live[:lives].copy(), edge_ptr[: lives + 1].copy(), kept, outside, pruned)
