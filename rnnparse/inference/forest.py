@@ -11,7 +11,9 @@ from numba import njit
 
 from rnnparse.inference.cky import grow
 from rnnparse.inference.hashing import intern, new_map
+from rnnparse.trees.binarize import INTERMEDIATE, binarize
 from rnnparse.trees.head_kernel import find_head
+from rnnparse.trees.heads import HeadTable
 
 
 @dataclass(frozen=True)
@@ -149,3 +151,86 @@ def nodes_of(forest: Forest, candidate: int) -> list[int]:
         found.append(v)
         stack.extend(int(c) for c in (forest.left[v], forest.right[v]) if c >= 0)
     return found[::-1]
+
+
+class ForestBuilder:
+    """Adds single trees to a forest, sharing every subtree that is there already.
+
+    Args:
+        categories: names of the C basic categories. Other labels get the number 2C.
+        heads: finds the head children for the canonical binarization.
+        forest: where to begin; None for an empty forest.
+    """
+
+    def __init__(
+        self, categories: Sequence[str], heads: HeadTable, forest: Forest | None = None
+    ) -> None:
+        self._number = {name: c for c, name in enumerate(categories)}
+        self._size = len(categories)
+        self._heads = heads
+        self._nodes: list[tuple[int, int, int, int, int]] = []
+        self._roots: list[int] = []
+        self._logp: list[float] = []
+        if forest is not None:
+            columns = (forest.cat, forest.left, forest.right, forest.start, forest.end)
+            self._nodes = list(zip(*(c.tolist() for c in columns), strict=True))
+            self._roots, self._logp = forest.root.tolist(), forest.logp.tolist()
+        self._place = {node: v for v, node in enumerate(self._nodes)}
+
+    def add(self, tree: Tree, logp: float) -> int:
+        """Add a cleaned tree and return which candidate it is, old or new.
+
+        Args:
+            tree: n-ary, with the root TOP.
+            logp: its log probability, used where the tree is new.
+        """
+        root = self._insert(binarize(tree, self._heads))
+        if root not in self._roots:
+            self._roots.append(root)
+            self._logp.append(logp)
+        return self._roots.index(root)
+
+    def _insert(self, tree: Tree) -> int:
+        """The node of a canonically binarized tree; iterative, as trees may be deep."""
+        done: list[int] = []
+        position = 0
+        pending: list[tuple[Tree, bool]] = [(tree, False)]
+        while pending:
+            node, ready = pending.pop()
+            if len(node) == 1 and isinstance(node[0], str):
+                leaf = (self._category(node.label()), -1, -1, position, position + 1)
+                done.append(self._intern(leaf))
+                position += 1
+            elif not ready:
+                pending.append((node, True))
+                pending.extend((child, False) for child in reversed(node))
+            else:
+                right = done.pop() if len(node) == 2 else -1
+                left = done.pop()
+                start = self._nodes[left][3]
+                end = self._nodes[left if right < 0 else right][4]
+                done.append(
+                    self._intern((self._category(node.label()), left, right, start, end))
+                )
+        return done[0]
+
+    def _category(self, label: str) -> int:
+        if label.startswith(INTERMEDIATE):
+            basic = self._number.get(label[1:].removeprefix("\\"))
+            return 2 * self._size if basic is None else self._size + basic
+        return self._number.get(label.removeprefix("\\"), 2 * self._size)
+
+    def _intern(self, node: tuple[int, int, int, int, int]) -> int:
+        place = self._place.setdefault(node, len(self._nodes))
+        if place == len(self._nodes):
+            self._nodes.append(node)
+        return place
+
+    def forest(self) -> Forest:
+        """The forest with all trees added so far."""
+        columns = np.array(self._nodes, np.int32).reshape(-1, 5).T
+        return Forest(
+            *(np.ascontiguousarray(c) for c in columns),
+            np.array(self._roots, np.int32),
+            np.array(self._logp, np.float64),
+        )

@@ -1,0 +1,112 @@
+"""Settings of a training run, checked when they are made."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass, fields
+from typing import Any
+
+from rnnparse.errors import ConfigError
+
+TARGETS = ("gold", "oracle")
+TIES = ("first", "uniform", "gold")
+ENGINES = ("numba", "tensorflow")
+
+
+@dataclass(frozen=True)
+class TrainingConfig:
+    """Everything that decides what a training run gives, and where it reads.
+
+    Attributes:
+        treebank: file, folder, glob or `nltk:NAME`; None for the embedded treebank.
+        dev: trees to tune on; None for a held-out tenth of the treebank.
+        vectors: file of word vectors in GloVe's format, or None.
+        kbest: k, candidate trees a sentence.
+        dim: n, the size of word and phrase vectors.
+        epochs: most passes over the training set.
+        patience: stop after so many epochs without a better dev F1.
+        batch_size: sentences a step.
+        learning_rate: α.
+        l2: λ of λ/2 (‖W‖² + ‖v‖²).
+        kappa: κ, the margin for each wrong labelled span.
+        optimizer: `adagrad` as in the paper, or any Keras optimiser by name.
+        engine: `numba` (fast on a CPU) or `tensorflow`.
+        tie: which maximiser the subgradient follows at ties: first, uniform or gold.
+        target: what a sentence is trained towards: its `gold` tree, or the `oracle`, the best of
+            its candidates.
+        heads: english, left, right, or a file of head rules.
+        jackknife: 0: the grammar itself makes the training lists; N > 1: each Nth of the training
+            set is parsed by a grammar that has not seen it.
+        folds: 0: tune on dev; N > 1: tune by cross-validation within the training set, and train
+            on all of it.
+        prune_vectors: keep only the given vectors whose words the training set has.
+        seed: of everything random.
+        jobs: processor cores to use, 0 for all.
+        tensorboard: folder for TensorBoard logs, or None.
+        cache: folder for k-best lists, or None for the user's cache folder.
+
+    Raises:
+        ConfigError: a value out of range.
+    """
+
+    treebank: str | None = None
+    dev: str | None = None
+    vectors: str | None = None
+    kbest: int = 100
+    dim: int = 25
+    epochs: int = 10
+    patience: int = 3
+    batch_size: int = 25
+    learning_rate: float = 0.02
+    l2: float = 1e-3
+    kappa: float = 0.1
+    optimizer: str = "adagrad"
+    engine: str = "numba"
+    tie: str = "first"
+    target: str = "gold"
+    heads: str = "english"
+    jackknife: int = 0
+    folds: int = 0
+    prune_vectors: bool = False
+    seed: int = 0
+    jobs: int = 0
+    tensorboard: str | None = None
+    cache: str | None = None
+
+    def __post_init__(self) -> None:
+        for name in ("kbest", "dim", "epochs", "patience", "batch_size"):
+            _require(getattr(self, name) >= 1, f"{name} must be at least 1")
+        for name in ("l2", "kappa", "seed", "jobs"):
+            _require(getattr(self, name) >= 0, f"{name} must not be negative")
+        for name in ("jackknife", "folds"):
+            value = getattr(self, name)
+            _require(value == 0 or value >= 2, f"{name} must be 0 or at least 2")
+        _require(self.learning_rate > 0, "learning_rate must be positive")
+        _require(not (self.folds and self.dev), "folds take the place of dev: give one")
+        for name, known in (("target", TARGETS), ("tie", TIES), ("engine", ENGINES)):
+            value = getattr(self, name)
+            _require(value in known, f"{name} must be one of {', '.join(known)}")
+
+    @classmethod
+    def from_dict(cls, values: Mapping[str, Any]) -> TrainingConfig:
+        """Make a config from a mapping.
+
+        Raises:
+            ConfigError: an unknown key, or a value out of range.
+        """
+        known = {field.name for field in fields(cls)}
+        unknown = sorted(set(values) - known)
+        if unknown:
+            raise ConfigError(
+                f"unknown settings {', '.join(unknown)}; known are {', '.join(sorted(known))}"
+            )
+        return cls(**values)
+
+    def to_dict(self) -> dict[str, Any]:
+        """The settings as a plain dict."""
+        return asdict(self)
+
+
+def _require(holds: bool, message: str) -> None:
+    if not holds:
+        raise ConfigError(message)
