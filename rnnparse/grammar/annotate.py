@@ -24,7 +24,6 @@ from rnnparse.errors import ConfigError
 from rnnparse.trees.binarize import INTERMEDIATE, outward_order
 from rnnparse.trees.heads import HeadTable
 
-
 SPLITS = (
     "parent",  # phrases carry their parent's label
     "tag-parent",  # so do tags
@@ -40,8 +39,8 @@ SPLITS = (
     "right-rec-np",  # noun phrases with a noun phrase at their right edge
 )
 
-_BE = frozenset("be am is are was were been being 's 're 'm ai".split())
-_HAVE = frozenset("have has had having 've 'd".split())
+_BE = frozenset(("be", "am", "is", "are", "was", "were", "been", "being", "'s", "'re", "'m", "ai"))
+_HAVE = frozenset(("have", "has", "had", "having", "'ve", "'d"))
 _FINITE = frozenset({"VBD", "VBZ", "VBP", "MD"})
 
 

@@ -3,14 +3,16 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
+import numpy as np
 from nltk.tree import Tree
 
 from rnnparse.grammar.annotate import SPLITS, Annotator, Rule, TaggedWord
 from rnnparse.grammar.lexicon import Lexicon, estimate_lexicon
 from rnnparse.grammar.pcfg import Pcfg, estimate_rules
+from rnnparse.grammar.storage import grammar_from_arrays, grammar_to_arrays
 from rnnparse.grammar.unknown import WordVectors
 from rnnparse.trees.heads import HeadTable
 
@@ -22,6 +24,19 @@ class Grammar:
     pcfg: Pcfg
     lexicon: Lexicon
     heads: HeadTable
+
+    def to_arrays(self) -> dict[str, np.ndarray]:
+        """The grammar as arrays of plain types; the same bytes for an equal grammar."""
+        return grammar_to_arrays(self.pcfg, self.lexicon, self.heads)
+
+    @classmethod
+    def from_arrays(cls, arrays: Mapping[str, np.ndarray]) -> Grammar:
+        """The inverse of `to_arrays`; `arrays` may be what `numpy.load` gives.
+
+        Raises:
+            ModelError: an array is missing or damaged.
+        """
+        return cls(*grammar_from_arrays(arrays))
 
 
 def estimate(

@@ -15,6 +15,7 @@ from rnnparse.trees.brackets import unescape_token
 RARE = 5  # words seen at most so often are partly tagged by their form
 FORM_WEIGHT = 2.0  # pseudo-counts of the form's tags for a rare word
 STATE_WEIGHT = 1.0  # pseudo-counts of a tag's usual states for a word
+REMEMBERED = 16384  # unknown words whose states are kept for the next time
 BEAM = 7.0  # tags of a form within so many nats of its best are kept
 
 
@@ -38,30 +39,39 @@ class Lexicon:
     one punctuation tag keeps it. By Bayes' rule P(w | s) = P(s | w) P(w) / P(s).
 
     Args:
-        entries: for each known word its (symbols int32, log probabilities float64).
-        tagger: the tagger of unknown words.
-        tag_ptr [T+1], state_symbol, state_logp: the states of each tag (in the tagger's order)
-            with log( P(state | tag) / P(state) ) as seen with rare words.
+        words: the known words, W of them.
+        ptr [W+1] int64: word w has the states symbol[ptr[w]:ptr[w+1]] (int32) with
+            log P(w | state) in `logp` (float64).
+        tag_ptr [T+1] int64: tag t of the tagger has the states state_symbol[tag_ptr[t]:
+            tag_ptr[t+1]] (int32) with log( P(state | tag) / P(state) ) as seen with rare words
+            in `state_logp` (float64).
         log_unknown: log P(w) of an unknown word.
+        tagger: the tagger of unknown words.
     """
 
     def __init__(
         self,
-        entries: Mapping[str, tuple[np.ndarray, np.ndarray]],
-        tagger: UnknownWordTagger,
+        words: Sequence[str],
+        ptr: np.ndarray,
+        symbol: np.ndarray,
+        logp: np.ndarray,
         tag_ptr: np.ndarray,
         state_symbol: np.ndarray,
         state_logp: np.ndarray,
         log_unknown: float,
+        tagger: UnknownWordTagger,
     ) -> None:
-        self.entries = entries
-        self.tagger = tagger
+        self.words = tuple(words)
+        self.ptr, self.symbol, self.logp = ptr, symbol, logp
         self.tag_ptr, self.state_symbol, self.state_logp = tag_ptr, state_symbol, state_logp
         self.log_unknown = log_unknown
+        self.tagger = tagger
+        self._number = {word: w for w, word in enumerate(self.words)}
+        self._guessed: dict[tuple[str, bool], tuple[np.ndarray, np.ndarray]] = {}
 
     def knows(self, token: str) -> bool:
         """Whether training saw the token as it stands."""
-        return token in self.entries
+        return token in self._number
 
     def emissions(self, tokens: Sequence[str]) -> Emissions:
         """The states of each token (escaped, as in trees)."""
@@ -73,20 +83,27 @@ class Lexicon:
         )
 
     def _entry(self, token: str, first: bool) -> tuple[np.ndarray, np.ndarray]:
-        entry = self.entries.get(token)
-        if entry is None and first:
-            entry = self.entries.get(token[:1].lower() + token[1:])
-        return entry if entry is not None else self._unknown(token, first)
+        w = self._number.get(token)
+        if w is None and first:
+            w = self._number.get(token[:1].lower() + token[1:])
+        if w is not None:
+            states = slice(self.ptr[w], self.ptr[w + 1])
+            return self.symbol[states], self.logp[states]
+        guess = self._guessed.get((token, first))
+        if guess is None:
+            if len(self._guessed) >= REMEMBERED:
+                self._guessed.clear()
+            guess = self._guessed[token, first] = self._unknown(token, first)
+        return guess
 
     def _unknown(self, token: str, first: bool) -> tuple[np.ndarray, np.ndarray]:
         logp = self.tagger.log_probabilities(unescape_token(token), first)
         kept = np.flatnonzero(logp >= logp.max() - BEAM)
-        parts = [np.arange(self.tag_ptr[t], self.tag_ptr[t + 1]) for t in kept]
-        places = np.concatenate(parts)
-        scores = np.concatenate([np.full(len(p), logp[t]) for t, p in zip(kept, parts, strict=True)])
+        places = np.concatenate([np.arange(self.tag_ptr[t], self.tag_ptr[t + 1]) for t in kept])
+        of_tag = np.repeat(logp[kept], self.tag_ptr[kept + 1] - self.tag_ptr[kept])
         return (
             self.state_symbol[places],
-            scores + self.state_logp[places] + self.log_unknown,
+            of_tag + self.state_logp[places] + self.log_unknown,
         )
 
 
@@ -166,20 +183,21 @@ def estimate_lexicon(
     counts = LexiconCounts(words, word_tag_of)
     tagger = train_tagger(counts.samples(), len(counts.tags), vectors, seed)
     punctuation = counts.punctuation_tags()
-    entries = {
-        word: _entry(word, counts, tagger, punctuation, number)
-        for word in sorted(counts.states_of)
-    }
+    known = sorted(counts.states_of)
+    entries = [_entry(word, counts, tagger, punctuation, number) for word in known]
     states = [s for tag in counts.tags for s in counts.tag_states[tag]]
     usual = np.concatenate([counts.usual_rare[tag] for tag in counts.tags])
     share = np.array([counts.state[s] for s in states]) / counts.total
     return Lexicon(
-        entries,
-        tagger,
+        known,
+        np.cumsum([0] + [len(symbols) for symbols, _ in entries]).astype(np.int64),
+        np.concatenate([symbols for symbols, _ in entries]),
+        np.concatenate([logp for _, logp in entries]),
         np.cumsum([0] + [len(counts.tag_states[tag]) for tag in counts.tags]).astype(np.int64),
         np.array([number[s] for s in states], np.int32),
         np.log(usual) - np.log(share),
         float(np.log(0.5 / counts.total)),
+        tagger,
     )
 
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections import Counter
+from collections import defaultdict
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
@@ -75,9 +75,9 @@ def estimate_rules(
         backoff_of: the back-off symbol of each symbol that has one.
         kappa: the weight of the back-off, in pseudo-counts; 0 turns smoothing off.
     """
-    own: Counter[str] = Counter()
-    back_rule: Counter[Rule] = Counter()
-    back_total: Counter[str] = Counter()
+    own: defaultdict[str, float] = defaultdict(float)
+    back_rule: defaultdict[Rule, float] = defaultdict(float)
+    back_total: defaultdict[str, float] = defaultdict(float)
     back_of = backoff_of if kappa > 0 else {}
     for rule, count in counts.items():
         own[rule.parent] += count
@@ -124,7 +124,10 @@ def _arrays(
         symbols=tuple(symbols),
         categories=tuple(categories),
         category=np.array(
-            [place[name] + partial * len(place) for name, partial in (category_of[s] for s in symbols)],
+            [
+                place[name] + partial * len(place)
+                for name, partial in (category_of[s] for s in symbols)
+            ],
             np.int32,
         ),
         binary=np.array([(p, a, b) for a, b, p, _ in binary], np.int32).reshape(-1, 3),

@@ -55,18 +55,17 @@ class UnknownWordTagger:
     Args:
         features: name of each row of the first F rows of weights.
         weights [F + d, T] float32: binary features, then vector components.
-        rows: row of `vectors` for each word that has one.
-        vectors [V, d] float32: given word vectors; d may be 0.
+        vectors: given word vectors [V, d]; V and d may be 0.
     """
 
     def __init__(
-        self, features: Sequence[str], weights: np.ndarray, rows: Mapping[str, int],
-        vectors: np.ndarray,
+        self, features: Sequence[str], weights: np.ndarray, vectors: WordVectors
     ) -> None:
         self.features = tuple(features)
         self.weights = weights
+        self.vectors = vectors
         self._number = {name: i for i, name in enumerate(features)}
-        self._rows, self._vectors = rows, vectors
+        self._rows = vectors.index()
 
     def log_probabilities(self, word: str, first: bool) -> np.ndarray:
         """[T] float64: log P(tag | form) for each tag in the order of training."""
@@ -75,7 +74,7 @@ class UnknownWordTagger:
         row = _row(self._rows, word)
         if row >= 0:
             dense = self.weights[len(self.features) :].astype(np.float64)
-            score += self._vectors[row].astype(np.float64) @ dense
+            score += self.vectors.matrix[row].astype(np.float64) @ dense
         score -= score.max()
         return score - np.log(np.exp(score).sum())
 
@@ -98,8 +97,9 @@ def train_tagger(
     ordered = sorted(samples)
     names = sorted({f for word, first, _ in ordered for f in form_features(word, first)})
     number = {name: i for i, name in enumerate(names)}
-    rows = vectors.index() if vectors is not None else {}
-    matrix = vectors.matrix if vectors is not None else np.zeros((1, 0), np.float32)
+    if vectors is None:
+        vectors = WordVectors((), np.zeros((0, 0), np.float32))
+    rows = vectors.index()
     lists = [[number[f] for f in form_features(word, first)] for word, first, _ in ordered]
     weights = _fit(
         np.cumsum([0] + [len(x) for x in lists]).astype(np.int64),
@@ -107,14 +107,14 @@ def train_tagger(
         np.array([_row(rows, word) for word, *_ in ordered], np.int32),
         np.array([tag for *_, tag in ordered], np.int32),
         np.array([samples[s] for s in ordered], np.float32),
-        matrix,
+        vectors.matrix,
         len(names),
         tags,
         np.random.default_rng(seed).permuted(
             np.tile(np.arange(len(ordered), dtype=np.int32), (EPOCHS, 1)), axis=1
         ),
     )
-    return UnknownWordTagger(names, weights, rows, matrix)
+    return UnknownWordTagger(names, weights, vectors)
 
 
 @njit(cache=True, nogil=True)

@@ -1,0 +1,86 @@
+"""Grammars as arrays of plain types, for `numpy.savez` and `numpy.load(allow_pickle=False)`.
+
+A list of strings is stored as `NAME.utf8` (uint8, all strings joined) and `NAME.offsets` (int64,
+one more than strings): string i is utf8[offsets[i]:offsets[i+1]], whatever characters it has.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from itertools import pairwise
+
+import numpy as np
+
+from rnnparse.errors import ModelError
+from rnnparse.grammar.lexicon import Lexicon
+from rnnparse.grammar.pcfg import Pcfg
+from rnnparse.grammar.unknown import UnknownWordTagger, WordVectors
+from rnnparse.trees.heads import HeadTable
+
+Arrays = Mapping[str, np.ndarray]
+
+_PCFG = ("category", "binary", "binary_logp", "unary", "unary_logp", "link")
+_LEXICON = ("ptr", "symbol", "logp", "tag_ptr", "state_symbol", "state_logp")
+
+
+def grammar_to_arrays(pcfg: Pcfg, lexicon: Lexicon, heads: HeadTable) -> dict[str, np.ndarray]:
+    """All parts of a grammar; equal grammars give equal arrays in equal order."""
+    tagger = lexicon.tagger
+    return {
+        **_strings_to_arrays("pcfg.symbols", pcfg.symbols),
+        **_strings_to_arrays("pcfg.categories", pcfg.categories),
+        **{f"pcfg.{name}": getattr(pcfg, name) for name in _PCFG},
+        **_strings_to_arrays("lexicon.words", lexicon.words),
+        **{f"lexicon.{name}": getattr(lexicon, name) for name in _LEXICON},
+        "lexicon.log_unknown": np.array([lexicon.log_unknown], np.float64),
+        **_strings_to_arrays("tagger.features", tagger.features),
+        "tagger.weights": tagger.weights,
+        **_strings_to_arrays("tagger.vector_words", tagger.vectors.words),
+        "tagger.vectors": tagger.vectors.matrix,
+        **_strings_to_arrays("heads", [heads.to_text()]),
+    }
+
+
+def grammar_from_arrays(arrays: Arrays) -> tuple[Pcfg, Lexicon, HeadTable]:
+    """The inverse of `grammar_to_arrays`.
+
+    Raises:
+        ModelError: an array is missing, or its strings cannot be read.
+    """
+    try:
+        tagger = UnknownWordTagger(
+            _strings_from_arrays("tagger.features", arrays),
+            arrays["tagger.weights"],
+            WordVectors(
+                _strings_from_arrays("tagger.vector_words", arrays), arrays["tagger.vectors"]
+            ),
+        )
+        lexicon = Lexicon(
+            _strings_from_arrays("lexicon.words", arrays),
+            **{name: arrays[f"lexicon.{name}"] for name in _LEXICON},
+            log_unknown=float(arrays["lexicon.log_unknown"][0]),
+            tagger=tagger,
+        )
+        pcfg = Pcfg(
+            symbols=_strings_from_arrays("pcfg.symbols", arrays),
+            categories=_strings_from_arrays("pcfg.categories", arrays),
+            **{name: arrays[f"pcfg.{name}"] for name in _PCFG},
+        )
+        heads = HeadTable.from_text(_strings_from_arrays("heads", arrays)[0], "the model's heads")
+    except (KeyError, IndexError, UnicodeDecodeError) as error:
+        raise ModelError(f"the grammar is damaged or of another version: {error}") from error
+    return pcfg, lexicon, heads
+
+
+def _strings_to_arrays(name: str, strings: Sequence[str]) -> dict[str, np.ndarray]:
+    encoded = [s.encode("utf-8", "surrogatepass") for s in strings]
+    return {
+        f"{name}.utf8": np.frombuffer(b"".join(encoded), np.uint8),
+        f"{name}.offsets": np.cumsum([0, *map(len, encoded)], dtype=np.int64),
+    }
+
+
+def _strings_from_arrays(name: str, arrays: Arrays) -> tuple[str, ...]:
+    joined = arrays[f"{name}.utf8"].tobytes()
+    offsets = arrays[f"{name}.offsets"].tolist()
+    return tuple(joined[a:b].decode("utf-8", "surrogatepass") for a, b in pairwise(offsets))
