@@ -1,6 +1,7 @@
 """Diagonal AdaGrad on NumPy arrays in place: one pass over the memory, and no TensorFlow.
 
 The same rule as `rnnparse.optim.adagrad.AdaGrad`, for training loops whose weights are arrays.
+Derivatives whose square is below the normal numbers of the dtype count as 0.
 """
 
 from __future__ import annotations

@@ -122,3 +122,16 @@ def test_every_listed_optimiser_can_be_made() -> None:
     assert {"adagrad", "adam", "sgd", "keras-adagrad"} <= set(names)
     for name in names:
         make_optimizer(name, 0.1)
+
+
+@pytest.mark.parametrize("dtype", ["float32", "float64"])
+def test_weights_that_l2_alone_moves_do_not_become_subnormal(dtype: str) -> None:
+    """Arithmetic on subnormal numbers made training steps ten times slower."""
+    weights = np.full((1, 50), 0.001, dtype)
+    sums = np.zeros_like(weights)
+    none = np.empty(0, np.int32)
+    for _ in range(1000):
+        adagrad_all(weights, sums, none, np.empty((0, 50), dtype), 0.02, 1e-3)
+    least = np.finfo(dtype).tiny
+    assert np.all(np.abs(weights) < 1e-6)
+    assert np.all((weights == 0) | (np.abs(weights) >= least))
