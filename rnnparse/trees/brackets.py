@@ -117,11 +117,42 @@ def write_trees(trees: Iterable[Tree], path: str | os.PathLike[str]) -> int:
         ValueError: a tree cannot be written, see `format_tree`; an old file at `path` stays.
     """
     count = 0
-    with _open_output(os.fspath(path)) as stream:
+    with open_output(os.fspath(path)) as stream:
         for tree in trees:
             stream.write(format_tree(tree) + "\n")
             count += 1
     return count
+
+
+@contextmanager
+def open_output(path: str) -> Iterator[TextIO]:
+    """Open a file for writing as `write_trees` does: it appears only when it is complete.
+
+    Raises:
+        TreebankError: the file cannot be written.
+    """
+    if path == "-":
+        yield sys.stdout
+        sys.stdout.flush()
+        return
+    target = Path(os.path.realpath(path))
+    try:
+        if target.exists() and not target.is_file():
+            # A device or a pipe (/dev/null): renaming a file onto it would destroy it.
+            with open(target, "w", encoding="utf-8") as stream:
+                yield stream
+            return
+        partial = target.with_name(f".{target.name}.{os.getpid()}.partial")
+        try:
+            with _create(partial, compress=path.endswith(".gz")) as stream:
+                yield stream
+            os.replace(partial, target)
+        finally:
+            partial.unlink(missing_ok=True)
+    except OSError as error:
+        raise TreebankError(
+            f"cannot write: {(error.strerror or str(error)).lower()}", path
+        ) from error
 
 
 def escape_token(token: str) -> str:
@@ -233,32 +264,6 @@ def _format_labelled(tree: Tree) -> str:
 
 def _checked(text: str) -> str:
     return text if text and not _SPECIAL.search(text) else escape_token(text)
-
-
-@contextmanager
-def _open_output(path: str) -> Iterator[TextIO]:
-    if path == "-":
-        yield sys.stdout
-        sys.stdout.flush()
-        return
-    target = Path(os.path.realpath(path))
-    try:
-        if target.exists() and not target.is_file():
-            # A device or a pipe (/dev/null): renaming a file onto it would destroy it.
-            with open(target, "w", encoding="utf-8") as stream:
-                yield stream
-            return
-        partial = target.with_name(f".{target.name}.{os.getpid()}.partial")
-        try:
-            with _create(partial, compress=path.endswith(".gz")) as stream:
-                yield stream
-            os.replace(partial, target)
-        finally:
-            partial.unlink(missing_ok=True)
-    except OSError as error:
-        raise TreebankError(
-            f"cannot write: {(error.strerror or str(error)).lower()}", path
-        ) from error
 
 
 @contextmanager
