@@ -1,0 +1,43 @@
+"""Writing files so that a kill at any moment leaves the old ones or the new ones, whole."""
+
+from __future__ import annotations
+
+import json
+import os
+from collections.abc import Callable, Mapping
+from pathlib import Path
+from typing import IO, Any
+
+import numpy as np
+
+
+def write_atomically(path: Path, write: Callable[[IO[bytes]], Any]) -> None:
+    """Write a file under a temporary name beside it, then rename it."""
+    temporary = path.with_name(f".{path.name}.{os.getpid()}.tmp")
+    try:
+        with open(temporary, "wb") as file:
+            write(file)
+        os.replace(temporary, path)
+    finally:
+        temporary.unlink(missing_ok=True)
+
+
+def write_arrays(path: Path, arrays: Mapping[str, np.ndarray]) -> None:
+    """Write arrays as `.npz`; equal arrays give equal bytes."""
+    write_atomically(path, lambda file: np.savez(file, **arrays))
+
+
+def read_arrays(path: Path) -> dict[str, np.ndarray]:
+    """Read what `write_arrays` wrote; never executes code from the file.
+
+    Raises:
+        OSError, ValueError: the file is missing or damaged.
+    """
+    with np.load(path, allow_pickle=False) as file:
+        return {name: file[name] for name in file.files}
+
+
+def write_json(path: Path, value: Any) -> None:
+    """Write a value as JSON."""
+    text = json.dumps(value, indent=2, ensure_ascii=False) + "\n"
+    write_atomically(path, lambda file: file.write(text.encode("utf-8")))

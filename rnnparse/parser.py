@@ -1,0 +1,355 @@
+"""The parser that people use: load, parse, score, rerank, embed. No TensorFlow at parse time."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import os
+import shutil
+import zipfile
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+from joblib import Parallel, delayed
+from nltk.tree import Tree
+
+from rnnparse.errors import ModelError
+from rnnparse.files import read_arrays, write_arrays, write_json
+from rnnparse.grammar.grammar import Grammar
+from rnnparse.grammar.pcfg import category_names
+from rnnparse.inference.decode import Decoder
+from rnnparse.inference.forest import Forest, ForestBuilder, candidate_tree
+from rnnparse.models.keys import KeyTable
+from rnnparse.models.parameters import Parameters
+from rnnparse.models.scorer import Scorer
+from rnnparse.models.store import ForestStore
+from rnnparse.models.vocabulary import Vocabulary
+from rnnparse.trees.brackets import escape_token
+from rnnparse.trees.cleaning import clean, words
+from rnnparse.trees.tokenize import tokenize
+
+if TYPE_CHECKING:
+    from nltk.parse.api import ParserI
+
+FORMAT_VERSION = 1
+CHUNK = 16  # sentences that a thread takes at a time
+
+_FILES = ("config.json", "grammar.npz", "vocabulary.txt", "weights.npz")
+
+
+@dataclass(frozen=True)
+class ScoredTree:
+    """A candidate tree.
+
+    Attributes:
+        tree: over all tokens (escaped, `-LRB-` for a bracket), root TOP.
+        score: what candidates are ranked by: rnn_score + β · log_probability.
+        log_probability: natural log of its best derivation's probability under the base PCFG;
+            None for a tree that did not come from it.
+        rnn_score: the SU-RNN's score, the sum over its nodes.
+    """
+
+    tree: Tree
+    score: float
+    log_probability: float | None
+    rnn_score: float
+
+
+@dataclass(frozen=True)
+class ParseResult:
+    """The best trees of a sentence, best first.
+
+    `glued` says that the grammar could not span the sentence, so that its root holds pieces.
+    """
+
+    tokens: tuple[str, ...]
+    trees: tuple[ScoredTree, ...]
+    glued: bool
+
+
+@dataclass(frozen=True, eq=False)
+class Parser:
+    """A trained Compositional Vector Grammar.
+
+    Attributes:
+        grammar: the base PCFG, which proposes trees.
+        vocabulary, keys, parameters: the SU-RNN, which scores them.
+        beta: weight of log P in the ranking.
+        kbest: candidates a sentence, unless another number is asked for.
+        about: how the model was made: settings, scores, versions.
+
+    Example:
+        >>> parser = Parser.load("model")
+        >>> print(parser.parse("They ate udon with forks."))
+    """
+
+    grammar: Grammar
+    vocabulary: Vocabulary
+    keys: KeyTable
+    parameters: Parameters
+    beta: float
+    kbest: int
+    about: dict[str, Any]
+
+    @cached_property
+    def _decoder(self) -> Decoder:
+        return Decoder(self.grammar)
+
+    @cached_property
+    def _scorer(self) -> Scorer:
+        return Scorer(self.parameters)
+
+    # -- parsing -------------------------------------------------------------------------------
+
+    def parse(self, sentence: str | Sequence[str]) -> Tree:
+        """The best tree of a sentence.
+
+        Args:
+            sentence: raw text, which is tokenized, or tokens as people write them.
+
+        Raises:
+            ValueError: no token.
+        """
+        return self.parse_kbest(sentence, 1)[0].tree
+
+    def parse_kbest(self, sentence: str | Sequence[str], k: int | None = None) -> list[ScoredTree]:
+        """The k best trees by the CVG's score, best first; fewer where there are no more.
+
+        Args:
+            sentence: raw text or tokens.
+            k: how many; default all candidates.
+        """
+        tokens = tokenize(sentence) if isinstance(sentence, str) else sentence
+        wanted = self.kbest if k is None else k
+        return list(self._parse(tokens, wanted, max(wanted, self.kbest), "cvg").trees)
+
+    def parse_many(
+        self,
+        sentences: Sequence[Sequence[str]],
+        *,
+        k: int = 1,
+        kbest: int | None = None,
+        scorer: str = "cvg",
+        jobs: int = 1,
+    ) -> Iterator[ParseResult]:
+        """Parse sentences in order, on several threads; none is dropped.
+
+        Args:
+            sentences: tokens of each, as people write them.
+            k: trees wanted of each.
+            kbest: candidates considered; default the model's own number.
+            scorer: `cvg`, or `pcfg` for the base grammar alone.
+            jobs: threads.
+        """
+        considered = max(k, (self.kbest if kbest is None else kbest) if scorer == "cvg" else k)
+
+        def chunk(start: int) -> list[ParseResult]:
+            part = sentences[start : start + CHUNK]
+            return [self._parse(tokens, k, considered, scorer) for tokens in part]
+
+        starts = range(0, len(sentences), CHUNK)
+        if jobs == 1:
+            for start in starts:
+                yield from chunk(start)
+            return
+        run = Parallel(n_jobs=jobs, prefer="threads", return_as="generator")
+        for results in run(delayed(chunk)(start) for start in starts):
+            yield from results
+
+    def _parse(self, tokens: Sequence[str], k: int, kbest: int, scorer: str) -> ParseResult:
+        if not tokens:
+            raise ValueError("a sentence needs at least one token")
+        escaped = [escape_token(token) for token in tokens]
+        found = self._decoder.parse(escaped, kbest)
+        rnn = self._rnn_scores(found.forest, escaped)
+        logp = found.forest.logp
+        total = logp if scorer == "pcfg" else rnn + (self.beta * logp if self.beta else 0.0)
+        order = np.argsort(-total, kind="stable")[:k]
+        names = self.grammar.pcfg.categories
+        trees = tuple(
+            ScoredTree(
+                candidate_tree(found.forest, int(r), escaped, names),
+                float(total[r]),
+                float(logp[r]),
+                float(rnn[r]),
+            )
+            for r in order
+        )
+        return ParseResult(tuple(tokens), trees, found.glued)
+
+    def _rnn_scores(self, forest: Forest, tokens: Sequence[str]) -> np.ndarray:
+        store = ForestStore.from_forests([forest], [self.vocabulary.rows(tokens)], self.keys)
+        scores = self._scorer.scores(store.batch([0]))
+        return np.asarray(scores, np.float64)
+
+    # -- given trees ---------------------------------------------------------------------------
+
+    def score(self, tree: Tree) -> float:
+        """The SU-RNN's score s(x, y) of any tree; it is cleaned first, and never unscorable.
+
+        Raises:
+            ValueError: the tree has no word.
+        """
+        forest, tokens = self._forest_of([tree])
+        return float(self._rnn_scores(forest, tokens)[0])
+
+    def rerank(self, trees: Sequence[Tree]) -> list[ScoredTree]:
+        """Order trees of one sentence, from any parser, by the SU-RNN's score, best first.
+
+        Raises:
+            ValueError: no tree, a tree without a word, or trees over different words.
+        """
+        forest, tokens = self._forest_of(trees)
+        scores = self._rnn_scores(forest, tokens)
+        builder = ForestBuilder(self.grammar.pcfg.categories, self.grammar.heads, forest)
+        places = [builder.add(_cleaned(tree), 0.0) for tree in trees]
+        ranked = [
+            ScoredTree(tree, float(scores[p]), None, float(scores[p]))
+            for tree, p in zip(trees, places, strict=True)
+        ]
+        return sorted(ranked, key=lambda scored: -scored.score)
+
+    def embed(self, tree: Tree) -> np.ndarray:
+        """The vector of a tree's root: float32 [n]."""
+        forest, tokens = self._forest_of([tree])
+        store = ForestStore.from_forests([forest], [self.vocabulary.rows(tokens)], self.keys)
+        batch, node = store.batch_with_nodes([0])
+        vectors = self._scorer.node_vectors(batch)
+        return np.asarray(vectors[node[forest.root[0]]])
+
+    def _forest_of(self, trees: Sequence[Tree]) -> tuple[Forest, list[str]]:
+        cleaned = [_cleaned(tree) for tree in trees]
+        if not cleaned:
+            raise ValueError("expected at least one tree")
+        tokens = words(cleaned[0])
+        if any(words(tree) != tokens for tree in cleaned):
+            raise ValueError("trees of one sentence must have the same words")
+        builder = ForestBuilder(self.grammar.pcfg.categories, self.grammar.heads)
+        for tree in cleaned:
+            builder.add(tree, 0.0)
+        return builder.forest(), tokens
+
+    def as_nltk(self) -> ParserI:
+        """The same parser behind NLTK's interface (`parse`, `parse_all`, `parse_one` …)."""
+        from rnnparse.nltk_parser import NltkParser
+
+        return NltkParser(self)
+
+    # -- files ---------------------------------------------------------------------------------
+
+    def info(self) -> dict[str, Any]:
+        """Sizes, settings and scores, for people and for JSON."""
+        pcfg = self.grammar.pcfg
+        return {
+            "format_version": FORMAT_VERSION,
+            "symbols": len(pcfg.symbols),
+            "categories": len(pcfg.categories),
+            "binary_rules": len(pcfg.binary),
+            "unary_rules": len(pcfg.unary),
+            "vocabulary": len(self.vocabulary),
+            "keys": len(self.keys),
+            "dim": self.parameters.dim,
+            "parameters": int(sum(array.size for array in self.parameters)),
+            "kbest": self.kbest,
+            "beta": self.beta,
+            **self.about,
+        }
+
+    def save(self, path: str | os.PathLike[str]) -> None:
+        """Write the model folder; an older model there is replaced when the new one is whole.
+
+        Raises:
+            ModelError: `path` is something else than a model, or cannot be written.
+        """
+        folder = Path(path)
+        refuse_foreign(folder)
+        temporary = folder.with_name(f".{folder.name}.{os.getpid()}.tmp")
+        try:
+            temporary.mkdir(parents=True)
+            self._write(temporary)
+            if folder.exists():
+                shutil.rmtree(folder)
+            temporary.rename(folder)
+        except OSError as error:
+            raise ModelError(f"{folder}: cannot write the model: {error.strerror}") from error
+        finally:
+            shutil.rmtree(temporary, ignore_errors=True)
+
+    def _write(self, folder: Path) -> None:
+        config = {
+            "format_version": FORMAT_VERSION,
+            "beta": self.beta,
+            "kbest": self.kbest,
+            "about": self.about,
+        }
+        write_json(folder / "config.json", config)
+        write_arrays(folder / "grammar.npz", self.grammar.to_arrays())
+        self.vocabulary.save(folder / "vocabulary.txt")
+        weights = {**self.parameters._asdict(), "pairs": self.keys.pairs}
+        write_arrays(folder / "weights.npz", weights)
+        write_json(folder / "checksums.json", {name: _checksum(folder / name) for name in _FILES})
+
+    @classmethod
+    def load(cls, path: str | os.PathLike[str]) -> Parser:
+        """Read a model folder; never executes code from it.
+
+        Raises:
+            ModelError: no such folder, a damaged file, or another format version.
+        """
+        folder = Path(path)
+        try:
+            checksums = json.loads((folder / "checksums.json").read_text("utf-8"))
+            for name in _FILES:
+                if checksums.get(name) != _checksum(folder / name):
+                    raise ModelError(f"{folder / name}: damaged: its checksum differs")
+            config = json.loads((folder / "config.json").read_text("utf-8"))
+            if config["format_version"] != FORMAT_VERSION:
+                raise ModelError(
+                    f"{folder}: format version {config['format_version']}; this program reads "
+                    f"{FORMAT_VERSION}: train the model again"
+                )
+            grammar = Grammar.from_arrays(read_arrays(folder / "grammar.npz"))
+            weights = read_arrays(folder / "weights.npz")
+            names = category_names(grammar.pcfg.categories)
+            return cls(
+                grammar,
+                Vocabulary.load(folder / "vocabulary.txt"),
+                KeyTable(tuple(names), weights.pop("pairs")),
+                Parameters(**weights),
+                config["beta"],
+                config["kbest"],
+                config["about"],
+            )
+        except FileNotFoundError as error:
+            missing = f"{error.filename} is missing"
+            raise ModelError(f"{folder}: not a model folder: {missing}") from error
+        except (OSError, ValueError, KeyError, TypeError, zipfile.BadZipFile) as error:
+            raise ModelError(f"{folder}: cannot read the model: {error}") from error
+
+
+def load(path: str | os.PathLike[str]) -> Parser:
+    """Read a model folder; see `Parser.load`."""
+    return Parser.load(path)
+
+
+def refuse_foreign(folder: Path) -> None:
+    """Raise ModelError where a path is something that a model must not replace."""
+    if folder.exists() and not (folder / "checksums.json").is_file():
+        raise ModelError(
+            f"{folder}: exists and is not a model; name another place, or remove it first"
+        )
+
+
+def _cleaned(tree: Tree) -> Tree:
+    cleaned = clean(tree)
+    if cleaned is None:
+        raise ValueError("the tree has no word")
+    return cleaned
+
+
+def _checksum(file: Path) -> str:
+    return hashlib.sha256(file.read_bytes()).hexdigest()

@@ -1,0 +1,73 @@
+"""The state of a training run between two epochs, and how to go on from it."""
+
+from __future__ import annotations
+
+import json
+import zipfile
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from rnnparse.errors import ModelError
+from rnnparse.files import read_arrays, write_arrays
+from rnnparse.models.parameters import Parameters
+
+
+@dataclass
+class TrainingState:
+    """What training needs to go on.
+
+    Attributes:
+        epoch: epochs done.
+        history: one dict an epoch: losses, dev F1, seconds.
+        parameters: present weights.
+        best: weights of the best epoch so far.
+        optimizer: the optimiser's variables, in its order.
+    """
+
+    epoch: int
+    history: list[dict[str, Any]]
+    parameters: Parameters
+    best: Parameters
+    optimizer: list[np.ndarray] = field(default_factory=list)
+
+
+def save_state(path: Path, state: TrainingState, key: str) -> None:
+    """Write the state atomically; `key` names the run that may go on from it."""
+    arrays = {f"now_{name}": array for name, array in state.parameters._asdict().items()}
+    arrays |= {f"best_{name}": array for name, array in state.best._asdict().items()}
+    arrays |= {f"optimizer_{i}": array for i, array in enumerate(state.optimizer)}
+    about = json.dumps({"key": key, "epoch": state.epoch, "history": state.history})
+    arrays["about"] = np.frombuffer(about.encode("utf-8"), np.uint8)
+    write_arrays(path, arrays)
+
+
+def load_state(path: Path, key: str) -> TrainingState | None:
+    """The state in a file; None where there is no file.
+
+    Raises:
+        ModelError: the file is damaged, or of a run with other data or settings.
+    """
+    if not path.exists():
+        return None
+    try:
+        arrays = read_arrays(path)
+        about = json.loads(arrays["about"].tobytes().decode("utf-8"))
+        count = sum(name.startswith("optimizer_") for name in arrays)
+        state = TrainingState(
+            epoch=about["epoch"],
+            history=about["history"],
+            parameters=Parameters(*(arrays[f"now_{name}"] for name in Parameters._fields)),
+            best=Parameters(*(arrays[f"best_{name}"] for name in Parameters._fields)),
+            optimizer=[arrays[f"optimizer_{i}"] for i in range(count)],
+        )
+    except (OSError, ValueError, KeyError, zipfile.BadZipFile) as error:
+        raise ModelError(f"{path}: damaged checkpoint ({error}); train without --resume") from error
+    if about["key"] != key:
+        raise ModelError(
+            f"{path}: this checkpoint is of a run with other data or settings; "
+            "give the same ones, or train without --resume"
+        )
+    return state

@@ -1,0 +1,131 @@
+"""The data of a training run: cleaned trees, held-out parts, what each candidate scores."""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+from nltk.tree import Tree
+
+from rnnparse.errors import TreebankError
+from rnnparse.evaluation.evalb import spans
+from rnnparse.evaluation.params import EvalbParams
+from rnnparse.inference.forest import Forest
+from rnnparse.losses.cost import span_costs
+from rnnparse.trees.brackets import format_tree, read_trees
+from rnnparse.trees.cleaning import clean, tags
+
+HELD_OUT = 10  # without a dev set every tenth tree is held out
+
+
+def load_clean(source: str) -> list[Tree]:
+    """Read a treebank and clean its trees.
+
+    Raises:
+        TreebankError: it cannot be read, or holds no tree with a word.
+    """
+    trees = [tree for tree in map(clean, read_trees(source)) if tree is not None]
+    if not trees:
+        raise TreebankError("expected at least one tree, found none", source)
+    return trees
+
+
+def hold_out(trees: Sequence[Tree], seed: int) -> tuple[list[Tree], list[Tree]]:
+    """Split a treebank: a tenth, chosen by chance, is held out for tuning.
+
+    Raises:
+        TreebankError: fewer than two trees.
+    """
+    if len(trees) < 2:
+        raise TreebankError(
+            "a treebank of one tree leaves nothing to tune on; give more trees or --dev"
+        )
+    order = np.random.default_rng([seed, 0]).permutation(len(trees))
+    held = set(order[: max(1, len(trees) // HELD_OUT)].tolist())
+    return (
+        [tree for i, tree in enumerate(trees) if i not in held],
+        [tree for i, tree in enumerate(trees) if i in held],
+    )
+
+
+def fingerprint(*parts: object) -> str:
+    """A hash of trees and settings, the same for the same content."""
+    digest = hashlib.sha256()
+    for part in parts:
+        if isinstance(part, list):
+            for tree in part:
+                digest.update(format_tree(tree).encode() + b"\n")
+        elif isinstance(part, np.ndarray):
+            digest.update(str((part.shape, part.dtype)).encode())
+            digest.update(np.ascontiguousarray(part).data)
+        else:
+            digest.update(repr(part).encode())
+        digest.update(b"\0")
+    return digest.hexdigest()[:20]
+
+
+@dataclass(frozen=True)
+class BracketCounts:
+    """EVALB's bracket counts of all candidates of a sentence, with COLLINS parameters.
+
+    matched, test [K] int64; gold: brackets of the gold tree.
+    """
+
+    matched: np.ndarray
+    test: np.ndarray
+    gold: int
+
+    def f1(self) -> np.ndarray:
+        """[K] float64 from 0 to 1; 1 where neither tree has a bracket."""
+        total = self.test + self.gold
+        return np.where(total > 0, 2 * self.matched / np.maximum(total, 1), 1.0)
+
+
+@dataclass(frozen=True)
+class _Relabelled:
+    """A forest in EVALB's coordinates: deleted words take no room, equal labels are one."""
+
+    cat: np.ndarray
+    left: np.ndarray
+    right: np.ndarray
+    start: np.ndarray
+    end: np.ndarray
+    root: np.ndarray
+
+
+def bracket_counts(forest: Forest, gold: Tree, categories: Sequence[str]) -> BracketCounts:
+    """Count brackets of all candidates at once, words deleted by the gold tags.
+
+    The final scores of a run come from EVALB's rules on whole trees; this is the fast form that
+    chooses β and the epoch.
+    """
+    params = EvalbParams.collins()
+    number: dict[str, int] = {}
+    for label in categories:
+        same = next((known for known in number if params.labels_equal(known, label)), label)
+        number[label] = number.get(same, len(number))
+    relabel = np.array([number[label] for label in categories], np.int32)
+    counted = np.array([label not in params.delete_labels for label in categories])
+    is_counted = np.zeros(2 * len(categories) + 1, np.bool_)
+    is_counted[relabel] = counted
+    deleted = np.array([tag in params.delete_labels for tag in tags(gold)])
+    place = np.concatenate([[0], np.cumsum(~deleted)]).astype(np.int32)
+    basic = forest.cat < len(categories)
+    view = _Relabelled(
+        cat=np.where(basic, relabel[np.where(basic, forest.cat, 0)], 2 * len(categories)).astype(
+            np.int32
+        ),
+        left=forest.left,
+        right=forest.right,
+        start=place[forest.start],
+        end=place[forest.end],
+        root=forest.root,
+    )
+    wanted = np.array(
+        [(number.get(label, -1), start, end) for label, start, end in spans(gold, params)], np.int32
+    ).reshape(-1, 3)
+    test = span_costs(view, np.empty((0, 3), np.int32), is_counted).astype(np.int64)
+    wrong = span_costs(view, wanted, is_counted).astype(np.int64)
+    return BracketCounts(test - wrong, test, len(wanted))

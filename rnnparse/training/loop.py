@@ -1,0 +1,172 @@
+"""The training loop: subgradient steps on the structured hinge, and early stopping on dev F1."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from itertools import pairwise
+from typing import Any
+
+import numpy as np
+from tqdm import tqdm
+
+from rnnparse.config import TrainingConfig
+from rnnparse.models.cvg import CVG
+from rnnparse.models.parameters import Parameters
+from rnnparse.models.scorer import Scorer
+from rnnparse.models.store import ForestStore
+from rnnparse.optim.adagrad import make_optimizer
+from rnnparse.training.checkpoint import TrainingState
+from rnnparse.training.data import BracketCounts
+
+BETAS = (0.0, 0.02, 0.05, 0.1, 0.15, 0.2, 0.3, 0.4, 0.6, 0.8, 1.0, 1.5, 2.0, 3.0)
+"""Weights of log P that are tried on dev."""
+
+SCORING_BATCH = 100  # sentences scored at once
+
+
+@dataclass(frozen=True)
+class Tuning:
+    """What epochs and β are chosen on: forests with the bracket counts of their candidates."""
+
+    store: ForestStore
+    counts: Sequence[BracketCounts]
+
+
+def score_all(parameters: Parameters, store: ForestStore) -> np.ndarray:
+    """SU-RNN scores of all candidates of a store: float32 [T], in its order."""
+    scorer = Scorer(parameters)
+    parts = [
+        scorer.scores(store.batch(np.arange(i, min(i + SCORING_BATCH, len(store)))))
+        for i in range(0, len(store), SCORING_BATCH)
+    ]
+    return np.concatenate([np.empty(0, np.float32), *parts])
+
+
+def choose(scores: np.ndarray, store: ForestStore, beta: float) -> np.ndarray:
+    """For each sentence the candidate with the highest s + β log P: int64 [S]."""
+    total = scores + (beta * store.logp if beta else 0.0)
+    offsets = store.root_offsets
+    return np.array([np.argmax(total[a:b]) for a, b in pairwise(offsets.tolist())], np.int64)
+
+
+def bracket_totals(parameters: Parameters, tuning: Tuning) -> np.ndarray:
+    """Matched, test and gold brackets of the chosen trees for each of `BETAS`: int64 [len, 3]."""
+    scores = score_all(parameters, tuning.store)
+    totals = np.zeros((len(BETAS), 3), np.int64)
+    for i, beta in enumerate(BETAS):
+        for best, counts in zip(choose(scores, tuning.store, beta), tuning.counts, strict=True):
+            totals[i] += (counts.matched[best], counts.test[best], counts.gold)
+    return totals
+
+
+def f1_of(totals: np.ndarray) -> np.ndarray:
+    """F1 in per cent from matched, test and gold brackets [..., 3]; 0 where there are none."""
+    return 200.0 * totals[..., 0] / np.maximum(totals[..., 1] + totals[..., 2], 1)
+
+
+def train_network(
+    initial: Parameters,
+    store: ForestStore,
+    tuning: Tuning | None,
+    config: TrainingConfig,
+    *,
+    state: TrainingState | None = None,
+    epochs: int | None = None,
+    on_epoch: Callable[[TrainingState], None] = lambda state: None,
+    progress: bool = True,
+    what: str = "SU-RNN",
+) -> TrainingState:
+    """Train until dev F1 has not risen for `patience` epochs.
+
+    J(θ) = 1/m Σ r_i + λ/2 ‖θ‖² without the word vectors (Socher et al. 2013, equations 7 to 9).
+    The order of sentences depends on the seed and the epoch alone, so that a run that was stopped
+    between epochs goes on as if it had not been.
+
+    Args:
+        initial: starting weights.
+        store: the training forests, costs for κ = 1 and targets.
+        tuning: what the best epoch is chosen on; None to keep the last one.
+        config: the settings.
+        state: where to go on; changed in place.
+        epochs: exactly so many epochs, instead of early stopping.
+        on_epoch: called after each epoch, to log and to save.
+        progress: whether to show a progress bar.
+        what: what the bar says.
+
+    Returns:
+        The state after the last epoch; `best` holds the weights of the best one.
+    """
+    if state is None:
+        state = TrainingState(0, [], initial, initial)
+    model = CVG(state.parameters, config.engine)
+    optimizer = make_optimizer(config.optimizer, config.learning_rate)
+    optimizer.build(model.trainable_variables)
+    for variable, value in zip(optimizer.variables, state.optimizer, strict=False):
+        variable.assign(value)
+    last = epochs or config.epochs
+    while state.epoch < last and (epochs or not _is_over(state.history, config.patience)):
+        began = time.perf_counter()
+        entry = _epoch(model, optimizer, store, config, state.epoch, progress, what)
+        state.epoch += 1
+        state.parameters = model.parameters()
+        state.optimizer = [np.array(variable) for variable in optimizer.variables]
+        entry["epoch"] = state.epoch
+        if tuning is not None:
+            totals = bracket_totals(state.parameters, tuning)
+            f1 = f1_of(totals)
+            entry |= {
+                "beta": BETAS[int(f1.argmax())],
+                "dev_f1": float(f1.max()),
+                "dev_brackets": totals.tolist(),
+            }
+        entry["seconds"] = time.perf_counter() - began
+        state.history.append(entry)
+        if tuning is None or best_epoch(state.history) == state.epoch:
+            state.best = state.parameters
+        on_epoch(state)
+    return state
+
+
+def best_epoch(history: Sequence[dict[str, Any]]) -> int:
+    """The epoch, from 1, with the highest dev F1; the earliest of equals."""
+    return max(range(1, len(history) + 1), key=lambda e: (history[e - 1]["dev_f1"], -e))
+
+
+def _is_over(history: Sequence[dict[str, Any]], patience: int) -> bool:
+    return bool(history) and len(history) - best_epoch(history) >= patience
+
+
+def _epoch(
+    model: CVG,
+    optimizer: Any,
+    store: ForestStore,
+    config: TrainingConfig,
+    epoch: int,
+    progress: bool,
+    what: str,
+) -> dict[str, Any]:
+    """One pass over the training set; returns mean hinge, share of violations, the objective."""
+    order = np.random.default_rng([config.seed, 1, epoch]).permutation(len(store))
+    violations = np.zeros(len(store), np.float64)
+    bar = tqdm(
+        total=len(store), desc=f"{what} epoch {epoch + 1}", unit="sentence", disable=not progress
+    )
+    with bar:
+        for start in range(0, len(order), config.batch_size):
+            sentences = order[start : start + config.batch_size]
+            violation, gradients = model.hinge_gradients(
+                store.batch(sentences), config.kappa, config.tie, config.l2
+            )
+            optimizer.apply(gradients, model.trainable_variables)
+            violations[sentences] = violation
+            bar.update(len(sentences))
+            bar.set_postfix(hinge=f"{violation.mean():.3f}", refresh=False)
+    hinge = float(violations.mean())
+    norm = sum(float(np.square(np.asarray(x.value, np.float64)).sum()) for x in (model.W, model.v))
+    return {
+        "hinge": hinge,
+        "objective": hinge + 0.5 * config.l2 * norm,
+        "violated": float((violations > 0).mean()),
+    }

@@ -1,0 +1,299 @@
+"""A training run from treebank to model folder."""
+
+from __future__ import annotations
+
+import json
+import logging
+import os
+import shutil
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from nltk.tree import Tree
+
+from rnnparse import __version__
+from rnnparse.config import TrainingConfig
+from rnnparse.errors import ConfigError
+from rnnparse.evaluation import evaluate
+from rnnparse.files import write_atomically, write_json
+from rnnparse.grammar.unknown import WordVectors
+from rnnparse.inference.forest import candidate_tree
+from rnnparse.models.parameters import Parameters
+from rnnparse.models.vectors import read_vectors
+from rnnparse.parser import Parser, refuse_foreign
+from rnnparse.training.checkpoint import TrainingState, load_state, save_state
+from rnnparse.training.data import fingerprint, hold_out, load_clean
+from rnnparse.training.lists import cache_folder
+from rnnparse.training.loop import BETAS, best_epoch, choose, f1_of, score_all, train_network
+from rnnparse.training.prepare import Lists, Problem, make_lists, make_problem
+from rnnparse.training.telemetry import TensorBoardLog
+from rnnparse.trees.cleaning import words
+from rnnparse.trees.embedded import embedded_treebank
+
+_LOG = logging.getLogger("rnnparse")
+
+
+@dataclass
+class TrainingReport:
+    """What a run gave; scores in per cent by EVALB's rules on dev (or the folds)."""
+
+    model: str
+    sentences: int
+    dev_sentences: int
+    base_f1: float = 0.0
+    cvg_f1: float = 0.0
+    oracle_f1: float = 0.0
+    beta: float = 0.0
+    epochs: int = 0
+    best_epoch: int = 0
+    seconds: dict[str, float] = field(default_factory=dict)
+    history: list[dict[str, Any]] = field(default_factory=list)
+
+    def to_dict(self) -> dict[str, Any]:
+        """All fields, for JSON."""
+        return dict(vars(self))
+
+    def format_table(self) -> str:
+        """The closing table of `rnnparse train`."""
+        rows = [
+            ("base PCFG F1", f"{self.base_f1:.2f}"),
+            ("CVG F1", f"{self.cvg_f1:.2f}"),
+            ("oracle F1 of the k-best lists", f"{self.oracle_f1:.2f}"),
+            ("weight of log P (beta)", f"{self.beta:g}"),
+            ("epochs (best)", f"{self.epochs} ({self.best_epoch})"),
+            ("sentences, train / dev", f"{self.sentences} / {self.dev_sentences}"),
+            *((f"seconds, {stage}", f"{s:.1f}") for stage, s in self.seconds.items()),
+            ("seconds in all", f"{sum(self.seconds.values()):.1f}"),
+            ("model", self.model),
+        ]
+        width = max(len(name) for name, _ in rows)
+        return "\n".join(f"{name:<{width}}  {value}" for name, value in rows)
+
+
+class _Run:
+    """The stages of one run, with what they share."""
+
+    def __init__(self, config: TrainingConfig, out: Path, progress: bool) -> None:
+        self.config, self.out, self.progress = config, out, progress
+        self.partial = out.with_name(out.name + ".partial")
+        self.jobs = config.jobs or os.cpu_count() or 1
+        self.report = TrainingReport(str(out), 0, 0)
+
+    @contextmanager
+    def stage(self, name: str) -> Iterator[None]:
+        """Time a stage."""
+        began = time.perf_counter()
+        yield
+        self.report.seconds[name] = time.perf_counter() - began
+
+    def read(self) -> tuple[list[Tree], list[Tree], WordVectors | None]:
+        config = self.config
+        dev: list[Tree] = []
+        if config.treebank is None:
+            trees = load_clean(str(embedded_treebank("train")))
+            if not config.dev and not config.folds:
+                dev = load_clean(str(embedded_treebank("dev")))
+        else:
+            trees = load_clean(config.treebank)
+        if config.dev:
+            dev = load_clean(config.dev)
+        elif not dev and not config.folds:
+            trees, dev = hold_out(trees, config.seed)
+        vectors = None
+        if config.vectors:
+            names, matrix = read_vectors(config.vectors)
+            vectors = WordVectors(tuple(names), matrix)
+            if matrix.shape[1] != config.dim:
+                _LOG.warning(
+                    "%s: vectors of %d components are fitted to --dim %d%s",
+                    config.vectors,
+                    matrix.shape[1],
+                    config.dim,
+                    " by PCA" if matrix.shape[1] > config.dim else "",
+                )
+        self.report.sentences, self.report.dev_sentences = len(trees), len(dev)
+        return trees, dev, vectors
+
+    def lists(self, train: list[Tree], dev: list[Tree], vectors: WordVectors | None) -> Lists:
+        cache = cache_folder(self.config.cache)
+        return make_lists(
+            train, dev, vectors, self.config, cache, jobs=self.jobs, progress=self.progress
+        )
+
+    def train(
+        self, problem: Problem, key: str, name: str, epochs: int | None = None
+    ) -> TrainingState:
+        """Train the network, saving the state after every epoch under `name`."""
+        file = self.partial / f"{name}.npz"
+        state = load_state(file, key)
+        board = TensorBoardLog(self.config.tensorboard, name)
+
+        def on_epoch(state: TrainingState) -> None:
+            save_state(file, state, key)
+            self._log(name, state)
+            board.write(state)
+
+        done = train_network(
+            problem.initial,
+            problem.store,
+            problem.tuning,
+            self.config,
+            state=state,
+            epochs=epochs,
+            on_epoch=on_epoch,
+            progress=self.progress,
+            what="SU-RNN" if name == "network" else f"SU-RNN {name}",
+        )
+        board.close()
+        return done
+
+    def _log(self, name: str, state: TrainingState) -> None:
+        lines = "".join(json.dumps(entry) + "\n" for entry in state.history)
+        write_atomically(
+            self.partial / f"{name}.jsonl", lambda file: file.write(lines.encode("utf-8"))
+        )
+
+    def parser(self, lists: Lists, problem: Problem, parameters: Parameters, beta: float) -> Parser:
+        about = {
+            "version": __version__,
+            "config": self.config.to_dict(),
+            "dev_scores": {
+                name: getattr(self.report, name) for name in ("base_f1", "cvg_f1", "oracle_f1")
+            },
+            "epoch": self.report.best_epoch,
+            "sentences": self.report.sentences,
+        }
+        return Parser(
+            lists.grammar,
+            problem.vocabulary,
+            problem.keys,
+            parameters,
+            beta,
+            self.config.kbest,
+            about,
+        )
+
+
+def train(
+    config: TrainingConfig,
+    out: str | os.PathLike[str],
+    *,
+    resume: bool = False,
+    progress: bool = True,
+) -> TrainingReport:
+    """Train a parser and write its model folder.
+
+    The state of an unfinished run is kept in `<out>.partial`; k-best lists are kept in the cache.
+    A run that was stopped at any moment and goes on with `resume` gives the same bytes as one
+    that was not.
+
+    Args:
+        config: the settings.
+        out: the model folder; a model that is there is replaced at the end.
+        resume: go on from `<out>.partial`; without it, that folder is begun anew.
+        progress: whether to show progress bars on standard error.
+
+    Raises:
+        RnnparseError: input that cannot be read, a setting that cannot be met, an `out` that is
+            no model or cannot be written.
+    """
+    run = _Run(config, Path(out), progress)
+    _open_partial(run, resume)
+    with run.stage("reading"):
+        trees, dev, vectors = run.read()
+    with run.stage("grammar and lists"):
+        lists = run.lists(trees, dev, vectors)
+    with run.stage("forests"):
+        problem = make_problem(lists, trees, dev, vectors, config)
+    key = fingerprint(trees, dev, problem.initial.vectors, config.to_dict() | _NOT_DECISIVE)
+    with run.stage("SU-RNN"):
+        if config.folds:
+            parameters, beta = _train_with_folds(run, trees, vectors, problem, key)
+        else:
+            parameters, beta = _train_with_dev(run, lists, dev, problem, key)
+    with run.stage("saving"):
+        parser = run.parser(lists, problem, parameters, beta)
+        parser.save(out)
+        _keep_logs(run)
+    write_json(Path(out) / "report.json", run.report.to_dict())
+    return run.report
+
+
+_NOT_DECISIVE = {"jobs": None, "cache": None, "tensorboard": None}  # settings without effect
+
+
+def _open_partial(run: _Run, resume: bool) -> None:
+    refuse_foreign(run.out)
+    try:
+        if not resume and run.partial.exists():
+            shutil.rmtree(run.partial)
+        run.partial.mkdir(parents=True, exist_ok=True)
+    except OSError as error:
+        raise ConfigError(f"cannot write to {run.partial}: {error.strerror}") from error
+
+
+def _keep_logs(run: _Run) -> None:
+    for log in run.partial.glob("*.jsonl"):
+        shutil.copy(log, run.out / log.name)
+    shutil.rmtree(run.partial)
+
+
+def _train_with_dev(
+    run: _Run, lists: Lists, dev: list[Tree], problem: Problem, key: str
+) -> tuple[Parameters, float]:
+    state = run.train(problem, key, "network")
+    best = best_epoch(state.history)
+    beta = float(state.history[best - 1]["beta"])
+    report = run.report
+    report.epochs, report.best_epoch, report.beta = state.epoch, best, beta
+    report.history = state.history
+    assert problem.tuning is not None
+    scores = score_all(state.best, problem.tuning.store)
+    picks = {
+        "base_f1": np.zeros(len(dev), np.int64),
+        "cvg_f1": choose(scores, problem.tuning.store, beta),
+        "oracle_f1": np.array([int(c.f1().argmax()) for c in problem.tuning.counts]),
+    }
+    for name, pick in picks.items():
+        trees = [
+            candidate_tree(parse.forest, int(r), words(tree), lists.grammar.pcfg.categories)
+            for parse, r, tree in zip(lists.dev, pick, dev, strict=True)
+        ]
+        setattr(report, name, evaluate(dev, trees).summary()["f1"] or 0.0)
+    return state.best, beta
+
+
+def _train_with_folds(
+    run: _Run, trees: list[Tree], vectors: WordVectors | None, problem: Problem, key: str
+) -> tuple[Parameters, float]:
+    """Choose epoch and β on all folds together, then train on everything for so many epochs."""
+    config = run.config
+    folds = min(config.folds, len(trees))
+    totals = np.zeros((config.epochs, len(BETAS), 3), np.int64)
+    base, oracle = np.zeros(3, np.int64), np.zeros(3, np.int64)
+    for fold in range(folds):
+        held = trees[fold::folds]
+        rest = [tree for i, tree in enumerate(trees) if i % folds != fold] or trees
+        lists = run.lists(rest, held, vectors)
+        part = make_problem(lists, rest, held, vectors, config)
+        assert part.tuning is not None
+        state = run.train(part, f"{key}-{fold}", f"fold-{fold + 1}", config.epochs)
+        totals += np.array([entry["dev_brackets"] for entry in state.history])
+        for counts in part.tuning.counts:
+            best = int(counts.f1().argmax())
+            base += (counts.matched[0], counts.test[0], counts.gold)
+            oracle += (counts.matched[best], counts.test[best], counts.gold)
+    f1 = f1_of(totals)
+    epoch, at = np.unravel_index(int(f1.argmax()), f1.shape)
+    final = run.train(replace(problem, tuning=None), key, "network", int(epoch) + 1)
+    report = run.report
+    report.base_f1, report.oracle_f1 = float(f1_of(base)), float(f1_of(oracle))
+    report.cvg_f1, report.beta = float(f1.max()), BETAS[at]
+    report.epochs, report.best_epoch = config.epochs, int(epoch) + 1
+    report.dev_sentences, report.history = len(trees), final.history
+    return final.parameters, BETAS[at]

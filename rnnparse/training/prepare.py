@@ -1,0 +1,223 @@
+"""From trees to what the network trains on: grammar, k-best forests, targets, vocabulary, keys."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+
+import numpy as np
+from nltk.tree import Tree
+
+from rnnparse.config import TrainingConfig
+from rnnparse.grammar.grammar import Grammar, estimate
+from rnnparse.grammar.pcfg import category_names
+from rnnparse.grammar.unknown import WordVectors
+from rnnparse.inference.decode import Decoder, Parse
+from rnnparse.inference.forest import Forest, ForestBuilder, nodes_of
+from rnnparse.losses.cost import candidate_spans, labelled_spans, span_costs
+from rnnparse.models.keys import KeyTable
+from rnnparse.models.parameters import Parameters, initial_parameters
+from rnnparse.models.store import ForestStore
+from rnnparse.models.vectors import reduce_dimension
+from rnnparse.models.vocabulary import Vocabulary
+from rnnparse.training.data import BracketCounts, bracket_counts, fingerprint
+from rnnparse.training.lists import candidate_lists
+from rnnparse.training.loop import Tuning
+from rnnparse.trees.cleaning import words
+from rnnparse.trees.heads import HeadTable
+
+KEY_COUNT = 3  # keys that fewer nodes of the training targets have share the back-off weights
+VERSION = 1  # of the lists in the cache: to be raised when the same settings give other lists
+
+
+@dataclass(frozen=True)
+class Lists:
+    """k-best lists of training and dev sentences, and the grammar that parses new text."""
+
+    grammar: Grammar
+    train: list[Parse]
+    dev: list[Parse]
+
+
+@dataclass(frozen=True)
+class Problem:
+    """What the network trains on."""
+
+    vocabulary: Vocabulary
+    keys: KeyTable
+    initial: Parameters
+    store: ForestStore
+    tuning: Tuning | None
+
+
+def head_table(name: str) -> HeadTable:
+    """The head table of a setting: english, left, right, or a file."""
+    builtin = {"english": HeadTable.english, "left": HeadTable.left, "right": HeadTable.right}
+    return builtin[name]() if name in builtin else HeadTable.load(name)
+
+
+def make_lists(
+    train: list[Tree],
+    dev: list[Tree],
+    vectors: WordVectors | None,
+    config: TrainingConfig,
+    cache: Path,
+    *,
+    jobs: int,
+    progress: bool,
+) -> Lists:
+    """Estimate the grammar and parse all sentences, or take their lists from the cache."""
+    heads = head_table(config.heads)
+
+    def grammar_of(trees: list[Tree]) -> Grammar:
+        return estimate(trees, heads, vectors=vectors, seed=config.seed)
+
+    key = fingerprint(
+        VERSION,
+        train,
+        heads.to_text(),
+        config.kbest,
+        config.seed,
+        config.jackknife,
+        *(() if vectors is None else (vectors.words, vectors.matrix)),
+    )
+
+    def lists(
+        trees: list[Tree], decoder: Callable[[], Decoder], name: str, what: str
+    ) -> list[Parse]:
+        return candidate_lists(
+            [words(tree) for tree in trees],
+            decoder,
+            config.kbest,
+            folder=cache / f"{key}-{name}",
+            jobs=jobs,
+            progress=progress,
+            what=what,
+        )
+
+    grammar = grammar_of(train)
+    own = Decoder(grammar)
+    dev_lists = lists(dev, lambda: own, fingerprint(dev), "dev lists") if dev else []
+    if not config.jackknife:
+        return Lists(grammar, lists(train, lambda: own, "train", "training lists"), dev_lists)
+    folds = min(config.jackknife, len(train))
+    found: dict[int, Parse] = {}
+    for fold in range(folds):
+        others = [tree for i, tree in enumerate(train) if i % folds != fold] or train
+
+        def decoder(others: list[Tree] = others) -> Decoder:
+            return Decoder(_with_categories(grammar_of(others), grammar))
+
+        what = f"training lists {fold + 1}/{folds}"
+        made = lists(train[fold::folds], decoder, f"fold-{fold}", what)
+        found |= dict(zip(range(fold, len(train), folds), made, strict=True))
+    return Lists(grammar, [found[i] for i in range(len(train))], dev_lists)
+
+
+def _with_categories(grammar: Grammar, model: Grammar) -> Grammar:
+    """A grammar whose categories are numbered as in another that has them all."""
+    pcfg, names = grammar.pcfg, model.pcfg.categories
+    place = np.array([names.index(name) for name in pcfg.categories], np.int32)
+    partial = pcfg.partial
+    basic = pcfg.category - partial * len(pcfg.categories)
+    category = (place[basic] + partial * len(names)).astype(np.int32)
+    return replace(grammar, pcfg=replace(pcfg, categories=names, category=category))
+
+
+def make_problem(
+    lists: Lists,
+    train: Sequence[Tree],
+    dev: Sequence[Tree],
+    vectors: WordVectors | None,
+    config: TrainingConfig,
+) -> Problem:
+    """Targets, costs, vocabulary, keys and starting weights for the network."""
+    categories = lists.grammar.pcfg.categories
+    examples = [
+        _example(parse.forest, tree, lists.grammar, config.target)
+        for parse, tree in zip(lists.train, train, strict=True)
+    ]
+    sentences = [words(tree) for tree in train]
+    vocabulary = Vocabulary.build(
+        sentences, () if vectors is None else vectors.words, prune=config.prune_vectors
+    )
+    forests = [forest for forest, _, _ in examples]
+    targets = [one_tree(forest, gold) for forest, gold, _ in examples]
+    keys = KeyTable.from_forests(category_names(categories), targets, KEY_COUNT)
+    store = ForestStore.from_forests(
+        forests,
+        [vocabulary.rows(tokens) for tokens in sentences],
+        keys,
+        [costs for *_, costs in examples],
+        [gold for _, gold, _ in examples],
+    )
+    return Problem(
+        vocabulary,
+        keys,
+        _start(vocabulary, keys, vectors, config),
+        store,
+        _tuning(lists, dev, vocabulary, keys) if dev else None,
+    )
+
+
+def _start(
+    vocabulary: Vocabulary, keys: KeyTable, vectors: WordVectors | None, config: TrainingConfig
+) -> Parameters:
+    given: np.ndarray | int = len(vocabulary)
+    if vectors is not None:
+        matrix = reduce_dimension(vectors.matrix, config.dim, config.seed)
+        given = vocabulary.initial_vectors(vectors.words, matrix, config.seed)
+    return initial_parameters(keys, given, config.dim, seed=config.seed)
+
+
+def _tuning(lists: Lists, dev: Sequence[Tree], vocabulary: Vocabulary, keys: KeyTable) -> Tuning:
+    forests = [parse.forest for parse in lists.dev]
+    store = ForestStore.from_forests(forests, [vocabulary.rows(words(t)) for t in dev], keys)
+    return Tuning(store, dev_counts(lists, dev))
+
+
+def dev_counts(lists: Lists, dev: Sequence[Tree]) -> list[BracketCounts]:
+    """Bracket counts of all candidates of the dev sentences."""
+    categories = lists.grammar.pcfg.categories
+    return [
+        bracket_counts(parse.forest, tree, categories)
+        for parse, tree in zip(lists.dev, dev, strict=True)
+    ]
+
+
+def _example(
+    forest: Forest, tree: Tree, grammar: Grammar, target: str
+) -> tuple[Forest, int, np.ndarray]:
+    """A training forest with its target, which candidate that is, and Δ of each (κ = 1)."""
+    categories = grammar.pcfg.categories
+    counted = np.arange(2 * len(categories) + 1) < len(categories)
+    if target == "oracle":
+        gold = int(np.argmax(bracket_counts(forest, tree, categories).f1()))
+        spans = candidate_spans(forest, gold, counted)
+    else:
+        builder = ForestBuilder(categories, grammar.heads, forest)
+        gold = builder.add(tree, float("-inf"))
+        forest = builder.forest()
+        number = {name: c for c, name in enumerate(categories)}
+        spans = np.array(
+            [(number[label], start, end) for label, start, end in labelled_spans(tree)], np.int32
+        ).reshape(-1, 3)
+    return forest, gold, span_costs(forest, spans, counted)
+
+
+def one_tree(forest: Forest, candidate: int) -> Forest:
+    """The nodes of one candidate alone."""
+    nodes = np.array(nodes_of(forest, candidate))
+    place = np.full(len(forest.cat), -1, np.int32)
+    place[nodes] = np.arange(len(nodes))
+    left, right = forest.left[nodes], forest.right[nodes]
+    return Forest(
+        forest.cat[nodes],
+        np.where(left >= 0, place[left], -1).astype(np.int32),
+        np.where(right >= 0, place[right], -1).astype(np.int32),
+        forest.start[nodes],
+        forest.end[nodes],
+        np.array([len(nodes) - 1], np.int32),
+        forest.logp[candidate : candidate + 1],
+    )

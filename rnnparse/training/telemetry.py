@@ -1,0 +1,42 @@
+"""Training curves for TensorBoard."""
+
+from __future__ import annotations
+
+import importlib.util
+from pathlib import Path
+
+from rnnparse.errors import MissingExtraError
+from rnnparse.models.tf import tf
+from rnnparse.training.checkpoint import TrainingState
+
+CURVES = ("hinge", "objective", "violated", "dev_f1", "beta", "seconds")
+
+
+class TensorBoardLog:
+    """Writes one point an epoch for each curve; does nothing where no folder is given.
+
+    Raises:
+        MissingExtraError: a folder is given and TensorBoard is not installed.
+    """
+
+    def __init__(self, folder: str | None, name: str) -> None:
+        self._writer = None
+        if folder is not None:
+            if importlib.util.find_spec("tensorboard") is None:
+                raise MissingExtraError("tensorboard", "tensorboard")
+            self._writer = tf.summary.create_file_writer(str(Path(folder) / name))
+
+    def write(self, state: TrainingState) -> None:
+        """Add the last epoch."""
+        if self._writer is None:
+            return
+        entry = state.history[-1]
+        with self._writer.as_default(step=entry["epoch"]):
+            for curve in CURVES:
+                if curve in entry:
+                    tf.summary.scalar(curve, entry[curve])
+
+    def close(self) -> None:
+        """Flush the log."""
+        if self._writer is not None:
+            self._writer.close()
