@@ -1,0 +1,150 @@
+"""Arguments, messages and exit statuses that all commands share.
+
+The modules of the commands import what they need when they run, so that help and messages appear
+at once.
+"""
+
+from __future__ import annotations
+
+import argparse
+import contextlib
+import logging
+import os
+import shlex
+import sys
+from collections.abc import Iterator, Sequence
+
+from rnnparse import __version__
+from rnnparse.cli import evalb, evaluate, info, parse, train
+from rnnparse.errors import RnnparseError
+
+COMMANDS = (train, parse, evaluate, evalb, info)
+
+ERROR, INTERRUPTED, BROKEN_PIPE = 2, 130, 141
+"""Exit statuses; the last two are what shells report for a program that a signal ended."""
+
+_EPILOG = """\
+examples:
+  rnnparse train --out model                       learn from the embedded treebank
+  rnnparse train wsj/0[2-9] --dev wsj/22 --out m   learn from a treebank of your own
+  echo "They ate udon with forks." | rnnparse parse model
+  rnnparse evaluate model test.mrg                 parse the words of a treebank, score the trees
+
+rnnparse COMMAND --help explains a command and its options.
+"""
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    """Run a command and return its exit status.
+
+    Args:
+        arguments: of the command line, without the program's name; None for those of the process.
+    """
+    given = list(sys.argv[1:] if arguments is None else arguments)
+    parser = _parser()
+    args = parser.parse_args(given)
+    if not hasattr(args, "run"):
+        parser.print_help(sys.stderr)
+        return ERROR
+    try:
+        with _messages(), _utf8_output():
+            status: int = args.run(args)
+            sys.stdout.flush()
+            return status
+    except BrokenPipeError:
+        _discard_output()
+        return BROKEN_PIPE
+    except KeyboardInterrupt:
+        print(f"\nrnnparse: interrupted{_way_back(args.command, given)}", file=sys.stderr)
+        return INTERRUPTED
+    except (RnnparseError, OSError, MemoryError) as error:
+        if args.debug:
+            raise
+        print(f"rnnparse: error: {_describe(error)}", file=sys.stderr)
+        return ERROR
+
+
+def _parser() -> argparse.ArgumentParser:
+    raw = argparse.RawDescriptionHelpFormatter
+    parser = argparse.ArgumentParser(
+        prog="rnnparse",
+        description="Train, use and evaluate constituency parsers: a PCFG proposes trees, and a "
+        "recursive network over their words and phrases chooses among them.",
+        epilog=_EPILOG,
+        formatter_class=raw,
+    )
+    parser.add_argument("--version", action="version", version=f"rnnparse {__version__}")
+    parser.add_argument("--debug", action="store_true", help="show the traceback of an error")
+    debug = argparse.ArgumentParser(add_help=False)
+    debug.add_argument(
+        "--debug",
+        action="store_true",
+        default=argparse.SUPPRESS,
+        help="show the traceback of an error",
+    )
+    commands = parser.add_subparsers(title="commands", metavar="COMMAND", dest="command")
+    for module in COMMANDS:
+        command = commands.add_parser(
+            module.NAME,
+            help=module.HELP,
+            description=module.DESCRIPTION,
+            epilog=module.EPILOG,
+            parents=[debug],
+            formatter_class=raw,
+        )
+        module.add_arguments(command)
+        command.set_defaults(run=module.run)
+    return parser
+
+
+def _describe(error: BaseException) -> str:
+    """The message of an error on one line, ready to be shown."""
+    if isinstance(error, MemoryError):
+        return "out of memory"
+    if isinstance(error, OSError) and error.strerror:
+        place = f"{error.filename}: " if error.filename else ""
+        return place + error.strerror.lower()
+    return " ".join(str(error).split())
+
+
+def _way_back(command: str, given: list[str]) -> str:
+    """What to do after an interruption: training can go on where it was."""
+    if command != train.NAME:
+        return ""
+    again = given if "--resume" in given else [*given, "--resume"]
+    return f"; to go on from here:\n  rnnparse {shlex.join(again)}"
+
+
+class _Handler(logging.StreamHandler):
+    """Warnings on standard error, written around progress bars."""
+
+    def emit(self, record: logging.LogRecord) -> None:
+        from tqdm import tqdm
+
+        tqdm.write(f"rnnparse: {record.levelname.lower()}: {record.getMessage()}", sys.stderr)
+
+
+@contextlib.contextmanager
+def _messages() -> Iterator[None]:
+    """Show the log messages of the package as lines of this program."""
+    logger, handler = logging.getLogger("rnnparse"), _Handler()
+    logger.addHandler(handler)
+    try:
+        yield
+    finally:
+        logger.removeHandler(handler)
+
+
+@contextlib.contextmanager
+def _utf8_output() -> Iterator[None]:
+    """Write trees in UTF-8 with plain line ends, whatever the terminal is set to."""
+    reconfigure = getattr(sys.stdout, "reconfigure", None)
+    if reconfigure is not None:
+        reconfigure(encoding="utf-8", errors="surrogateescape", newline="\n")
+    yield
+
+
+def _discard_output() -> None:
+    """Let the interpreter's last flush of standard output go nowhere instead of failing."""
+    with contextlib.suppress(OSError, ValueError):
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())

@@ -1,0 +1,57 @@
+"""`rnnparse evalb`: the program EVALB."""
+
+from __future__ import annotations
+
+import argparse
+import sys
+
+from rnnparse.cli.text import print_json, whole
+
+NAME = "evalb"
+HELP = "score a file of trees against gold trees, as the program EVALB does"
+DESCRIPTION = """\
+Compare two files of trees, one tree a line, and print the table that EVALB prints: recall,
+precision and F1 of the labelled brackets, crossing brackets, tagging accuracy. Unless --prm names
+a file, the parameters are those of COLLINS.prm, with which results on the Penn Treebank are
+published. Sentences whose words differ are errors and do not count."""
+EPILOG = """\
+exit status:
+  0  the table is complete
+  1  too many errors: like EVALB, the run stopped at error number N + 2, without a summary
+  2  a file cannot be read, or a line is malformed
+
+examples:
+  rnnparse evalb gold.mrg test.mrg
+  rnnparse evalb -p COLLINS.prm gold.mrg test.mrg > result.txt
+  rnnparse evalb gold.mrg test.mrg --json --max-error 100000
+"""
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    """Declare the arguments."""
+    parser.add_argument("gold", metavar="GOLD", help="correct trees, one a line")
+    parser.add_argument("test", metavar="TEST", help="trees to score, one a line, in that order")
+    parser.add_argument("-p", "--prm", metavar="FILE", help="EVALB's parameter file")
+    parser.add_argument(
+        "-e", "--max-error", type=whole, metavar="N", help="in place of the parameters' MAX_ERROR"
+    )
+    parser.add_argument(
+        "--json",
+        action="store_true",
+        help="print the summary alone, as JSON: f1, precision, recall, complete_match, …; stopped "
+        "is true if there were too many errors",
+    )
+
+
+def run(args: argparse.Namespace) -> int:
+    """Score the files; the status is EVALB's."""
+    from rnnparse.evaluation import EvalbParams, evalb_files, evaluate_files
+
+    params = EvalbParams.load(args.prm) if args.prm else EvalbParams.collins()
+    if not args.json:
+        return evalb_files(args.gold, args.test, params, max_error=args.max_error)
+    evaluation = evaluate_files(args.gold, args.test, params, max_error=args.max_error)
+    for message in evaluation.messages:
+        print(message, file=sys.stderr)
+    print_json({**evaluation.summary(), "stopped": evaluation.stopped})
+    return 1 if evaluation.stopped else 0

@@ -1,0 +1,45 @@
+"""`rnnparse info`: what a model is and how it was made."""
+
+from __future__ import annotations
+
+import argparse
+from collections.abc import Iterator, Mapping
+from typing import Any
+
+from rnnparse.cli.text import columns, print_json
+
+NAME = "info"
+HELP = "show what a model is and how it was made"
+DESCRIPTION = "Show a model's size, its settings and its scores on the development set."
+EPILOG = """\
+example:
+  rnnparse info model --json
+"""
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    """Declare the arguments."""
+    parser.add_argument("model", metavar="MODEL", help="a folder that rnnparse train wrote")
+    parser.add_argument("--json", action="store_true", help="print JSON")
+
+
+def run(args: argparse.Namespace) -> int:
+    """Print what `Parser.info` says."""
+    from rnnparse.parser import load
+
+    about = load(args.model).info()
+    if args.json:
+        print_json(about)
+    else:
+        print(columns(("model", args.model), list(_rows(about))))
+    return 0
+
+
+def _rows(about: Mapping[str, Any], prefix: str = "") -> Iterator[tuple[str, str]]:
+    for name, value in about.items():
+        if isinstance(value, Mapping):
+            yield from _rows(value, f"{prefix}{name}.")
+        elif isinstance(value, float):
+            yield prefix + name, f"{value:.4g}"
+        else:
+            yield prefix + name, "-" if value is None else str(value)

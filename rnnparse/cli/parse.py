@@ -1,0 +1,193 @@
+"""`rnnparse parse`: sentences in, trees out, line by line."""
+
+from __future__ import annotations
+
+import argparse
+import itertools
+import json
+import re
+import shutil
+import sys
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+from rnnparse.cli.text import cores, numbers, positive, read_lines, warn, whole
+
+if TYPE_CHECKING:
+    from rnnparse.parser import Parser, ParseResult
+
+NAME = "parse"
+HELP = "parse sentences, one a line"
+DESCRIPTION = """\
+Parse a file of English sentences, one sentence a line, and print their trees in the same order.
+Raw text is tokenized as in the Penn Treebank; for other languages, or if the tokens are given
+already, write them with spaces between them and use --tokenized."""
+EPILOG = """\
+formats:
+  penn    a tree a line in brackets; with --kbest the trees of a sentence one below the other, best
+          first, and an empty line after each sentence
+  json    an object a line: sentence (its number, from 1), tokens, glued, and trees, best first,
+          each with tree, score, log_probability (of the PCFG, natural logarithm) and rnn_score
+  pretty  drawings for the terminal
+
+Every line of input is answered, in order: a line without a word by (()), a sentence that the
+grammar cannot span by a tree glued from its parts (a message counts these, and JSON marks them).
+
+examples:
+  echo "They ate udon with forks." | rnnparse parse model --format pretty
+  rnnparse parse model sentences.txt --out trees.mrg
+  rnnparse parse model tokens.txt --tokenized --kbest 10 --format json
+"""
+
+_EMPTY = "(())"
+_TOKEN = re.compile("[^ \t\n\r\f\v]+")
+_LINES_A_THREAD = 64
+
+
+@dataclass(frozen=True)
+class _Answer:
+    """The result for one line of input; None where the line has no word."""
+
+    number: int
+    result: ParseResult | None
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    """Declare the arguments."""
+    parser.add_argument("model", metavar="MODEL", help="a folder that rnnparse train wrote")
+    parser.add_argument(
+        "file", metavar="FILE", nargs="?", default="-", help="sentences; standard input if omitted"
+    )
+    parser.add_argument(
+        "--kbest", type=positive, metavar="K", help="print the K best trees of each sentence"
+    )
+    parser.add_argument(
+        "--tokenized", action="store_true", help="the words are separated by spaces already"
+    )
+    parser.add_argument(
+        "--format", choices=sorted(_FORMATS), default="penn", help="see below (default: penn)"
+    )
+    parser.add_argument(
+        "--scorer",
+        choices=("cvg", "pcfg"),
+        default="cvg",
+        help="choose among the candidates with the network, or take the PCFG's best (default: cvg)",
+    )
+    parser.add_argument(
+        "--jobs",
+        type=whole,
+        metavar="N",
+        help="processor cores, 0 for all (default: all for a file; 1 for standard input, so that "
+        "each line is answered at once)",
+    )
+    parser.add_argument(
+        "--out",
+        metavar="FILE",
+        default="-",
+        help="write here; the file appears when it is complete",
+    )
+
+
+def run(args: argparse.Namespace) -> int:
+    """Parse line by line; memory holds a few sentences at a time."""
+    from rnnparse.parser import load
+    from rnnparse.trees.brackets import open_output
+
+    model = load(args.model)
+    show = _FORMATS[args.format]
+    glued: list[int] = []
+    with open_output(args.out) as stream:
+        for answer in _progress(_answers(model, args), args):
+            if answer.result is not None and answer.result.glued:
+                glued.append(answer.number)
+            stream.write(show(answer, args.kbest is not None) + "\n")
+            stream.flush()
+    if glued:
+        warn(
+            f"{len(glued)} sentence(s) that the grammar does not span, with trees glued from "
+            f"parts: {numbers(glued)}"
+        )
+    return 0
+
+
+def _answers(model: Parser, args: argparse.Namespace) -> Iterator[_Answer]:
+    """The results in the order of the lines, each as soon as its batch is parsed."""
+    jobs = 1 if args.jobs is None and args.file == "-" else cores(args.jobs or 0)
+    batch_size = 1 if jobs == 1 else _LINES_A_THREAD * jobs
+    sentences = enumerate(_sentences(args.file, args.tokenized), start=1)
+    while batch := list(itertools.islice(sentences, batch_size)):
+        results = model.parse_many(
+            [tokens for _, tokens in batch if tokens],
+            k=args.kbest or 1,
+            scorer=args.scorer,
+            jobs=jobs,
+        )
+        for number, tokens in batch:
+            yield _Answer(number, next(results) if tokens else None)
+
+
+def _sentences(path: str, tokenized: bool) -> Iterator[list[str]]:
+    from rnnparse.trees.tokenize import tokenize
+
+    split = _TOKEN.findall if tokenized else tokenize
+    return map(split, read_lines(path))
+
+
+def _progress(answers: Iterator[_Answer], args: argparse.Namespace) -> Iterator[_Answer]:
+    """Show a counter on a terminal that shows neither the input nor the output."""
+    from tqdm import tqdm
+
+    visible = args.file == "-" or (args.out == "-" and sys.stdout.isatty())
+    return iter(tqdm(answers, unit=" sentences", disable=True if visible else None))
+
+
+def _penn(answer: _Answer, several: bool) -> str:
+    from rnnparse.trees.brackets import format_tree
+
+    trees = (
+        [_EMPTY]
+        if answer.result is None
+        else [format_tree(scored.tree) for scored in answer.result.trees]
+    )
+    return "\n".join([*trees, ""] if several else trees)
+
+
+def _json(answer: _Answer, several: bool) -> str:
+    from rnnparse.trees.brackets import format_tree
+
+    result = answer.result
+    found: dict[str, Any] = {"sentence": answer.number, "tokens": [], "glued": False, "trees": []}
+    if result is not None:
+        found["tokens"], found["glued"] = list(result.tokens), result.glued
+        found["trees"] = [
+            {
+                "tree": format_tree(scored.tree),
+                "score": scored.score,
+                "log_probability": scored.log_probability,
+                "rnn_score": scored.rnn_score,
+            }
+            for scored in result.trees
+        ]
+    return json.dumps(found, ensure_ascii=False)
+
+
+def _pretty(answer: _Answer, several: bool) -> str:
+    from rnnparse.trees.draw import pretty
+
+    if answer.result is None:
+        return _EMPTY + "\n"
+    width = shutil.get_terminal_size().columns
+    drawings = []
+    for rank, scored in enumerate(answer.result.trees, start=1):
+        if several:
+            drawings.append(f"{answer.number}, tree {rank}: score {scored.score:.3f}")
+        drawings.append(pretty(scored.tree, width) + "\n")
+    return "\n".join(drawings)
+
+
+_FORMATS: dict[str, Callable[[_Answer, bool], str]] = {
+    "penn": _penn,
+    "json": _json,
+    "pretty": _pretty,
+}

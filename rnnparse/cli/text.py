@@ -1,0 +1,125 @@
+"""What commands print and read besides trees."""
+
+from __future__ import annotations
+
+import argparse
+import io
+import json
+import os
+import re
+import sys
+import zlib
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+from typing import Any
+
+from rnnparse.errors import TreebankError
+from rnnparse.trees.sources import open_text
+
+_BAD = re.compile("[\0\ud800-\udfff]")
+_REPLACEMENT = "\ufffd"
+_SHOWN = 10  # numbers in a message
+
+
+def whole(text: str, minimum: int = 0) -> int:
+    """The type of an option that is a whole number."""
+    try:
+        value = int(text)
+    except ValueError:
+        value = minimum - 1
+    if value < minimum:
+        raise argparse.ArgumentTypeError(f"expected a whole number from {minimum}, not {text!r}")
+    return value
+
+
+def positive(text: str) -> int:
+    """The type of an option that is a whole number from 1."""
+    return whole(text, 1)
+
+
+def cores(jobs: int) -> int:
+    """The number of threads that `--jobs` asks for; 0 stands for all cores."""
+    if jobs:
+        return jobs
+    if hasattr(os, "sched_getaffinity"):
+        return len(os.sched_getaffinity(0))
+    return os.cpu_count() or 1
+
+
+def print_json(value: Any) -> None:
+    """Print a value as indented JSON."""
+    print(json.dumps(value, indent=2, ensure_ascii=False))
+
+
+def warn(message: str) -> None:
+    """Print a message on standard error as a line of this program."""
+    print(f"rnnparse: {message}", file=sys.stderr)
+
+
+def numbers(values: Sequence[int]) -> str:
+    """Numbers for a message: the first few, and whether there are more."""
+    shown = ", ".join(map(str, values[:_SHOWN]))
+    return f"{shown}, …" if len(values) > _SHOWN else shown
+
+
+def number(value: float | None, digits: int = 2) -> str:
+    """A number for a table; a dash where there is none."""
+    return "-" if value is None else f"{value:.{digits}f}"
+
+
+def columns(header: Sequence[str], rows: Sequence[Sequence[object]]) -> str:
+    """A table: the first column to the left, the others to the right."""
+    cells = [list(map(str, header)), *([str(cell) for cell in row] for row in rows)]
+    widths = [max(map(len, column)) for column in zip(*cells, strict=True)]
+    lines = []
+    for row in cells:
+        first, *others = (
+            cell.rjust(width) if index else cell.ljust(width)
+            for index, (cell, width) in enumerate(zip(row, widths, strict=True))
+        )
+        lines.append("  ".join([first, *others]).rstrip())
+    return "\n".join(lines)
+
+
+def read_lines(path: str) -> Iterator[str]:
+    """Lines of a text file without their line ends, in UTF-8, also compressed; "-" for standard
+    input.
+
+    Bytes that are no UTF-8 and NUL characters become U+FFFD, with one warning at the end that
+    counts.
+
+    Raises:
+        TreebankError: the file cannot be read, or its first line shows that it is no text.
+    """
+    bad: list[int] = []
+    with open_text(None if path == "-" else Path(path), "utf-8") as stream:
+        if isinstance(stream, io.TextIOWrapper):
+            stream.reconfigure(newline="\n")
+        lines = enumerate(_guarded(stream, path), start=1)
+        for line_number, line in lines:
+            line = line.removesuffix("\n").removesuffix("\r")
+            if not line.isascii() or "\0" in line:
+                if line_number == 1 and "\0" in line:
+                    raise TreebankError(
+                        "a NUL character: this is a binary file, or text in UTF-16", path, 1
+                    )
+                line, replaced = _BAD.subn(_REPLACEMENT, line)
+                if replaced:
+                    bad.append(line_number)
+            yield line
+    if bad:
+        where = f"{len(bad)} line(s) of {path}: {numbers(bad)}"
+        warn(f"warning: what is not UTF-8 was read as {_REPLACEMENT} on {where}")
+
+
+def _guarded(stream: Iterator[str], path: str) -> Iterator[str]:
+    """The lines of a stream, with errors of reading as errors of ours."""
+    while True:
+        try:
+            line = next(stream, None)
+        except (OSError, EOFError, zlib.error) as error:
+            reason = (getattr(error, "strerror", None) or str(error)).lower()
+            raise TreebankError(f"cannot read: {reason}", path) from error
+        if line is None:
+            return
+        yield line

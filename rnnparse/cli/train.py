@@ -1,0 +1,150 @@
+"""`rnnparse train`: from a treebank to a model."""
+
+from __future__ import annotations
+
+import argparse
+from dataclasses import fields
+from pathlib import Path
+from typing import Any
+
+from rnnparse.cli.text import positive, print_json, warn, whole
+from rnnparse.config import ENGINES, TARGETS, TIES, TrainingConfig
+
+NAME = "train"
+HELP = "train a parser on a treebank"
+DESCRIPTION = """\
+Train a parser on a treebank and write it to a folder. A PCFG is read off the trees, it lists the
+best candidate trees of every sentence, and a recursive network learns to prefer the correct ones.
+The run stops when the development set shows no more gain; it ends with a table of scores."""
+EPILOG = """\
+A treebank is a file of bracketed trees, plain or gzip, a folder of such files, a pattern in quotes
+("wsj/0[2-9]/*.mrg"), or nltk:NAME for a corpus of NLTK. Traces and function tags are taken out.
+
+A run that was interrupted leaves MODEL.partial and goes on with the same command and --resume; it
+ends with the same model as if nothing had happened.
+
+examples:
+  rnnparse train --out model
+  rnnparse train train.mrg --dev dev.mrg --vectors glove.6B.50d.txt --dim 50 --out model
+  rnnparse train small.mrg --folds 5 --heads right
+  rnnparse train train.mrg --dev dev.mrg --seed 1 --json > report.json
+"""
+
+_DEFAULTS = {field.name: field.default for field in fields(TrainingConfig)}
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    """Declare the arguments; those of `TrainingConfig` are absent unless they are given."""
+    _add_data(parser)
+    _add_model(parser)
+    _add_learning(parser)
+    _add_running(parser)
+
+
+def run(args: argparse.Namespace) -> int:
+    """Train and print the report."""
+    given = {name: value for name, value in vars(args).items() if name in _DEFAULTS}
+    config = TrainingConfig.from_dict(given)
+    from rnnparse.training.pipeline import train
+
+    report = train(config, Path(args.out), resume=args.resume)
+    if args.json:
+        print_json(report.to_dict())
+    else:
+        print(report.format_table())
+        warn(f"the model is ready: rnnparse parse {args.out}")
+    return 0
+
+
+def _add_data(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument(
+        "treebank",
+        metavar="TREEBANK",
+        nargs="?",
+        default=argparse.SUPPRESS,
+        help="trees to learn from; without it, the small generated treebank of this package",
+    )
+    group = parser.add_argument_group("data")
+    group.add_argument(
+        "--out", metavar="MODEL", default="model", help="folder for the model (default: model)"
+    )
+    _option(group, "--dev", "trees to tune on (default: every tenth tree is held out)", "TREEBANK")
+    _option(
+        group,
+        "--folds",
+        "for small treebanks: tune by cross-validation in N parts and learn from all trees; 0: tune "
+        "on the development set",
+        "N",
+        whole,
+    )
+    _option(group, "--vectors", "word vectors to begin with: text in GloVe's format", "FILE")
+    group.add_argument(
+        "--prune-vectors",
+        action="store_true",
+        default=argparse.SUPPRESS,
+        help="keep only the vectors of words in the treebank (a smaller model; other words are "
+        "then unknown)",
+    )
+
+
+def _add_model(parser: argparse.ArgumentParser) -> None:
+    group = parser.add_argument_group("model")
+    _option(group, "--dim", "size n of word and phrase vectors", "N", positive)
+    _option(group, "--kbest", "candidate trees a sentence", "K", positive)
+    _option(
+        group,
+        "--head-rules",
+        "head children: english, left (the first), right (the last), or a file of rules",
+        "RULES",
+        dest="heads",
+    )
+    _option(
+        group,
+        "--jackknife",
+        "list the candidates of each Nth of the sentences with a grammar that has not seen them; "
+        "0: with the grammar itself",
+        "N",
+        whole,
+    )
+
+
+def _add_learning(parser: argparse.ArgumentParser) -> None:
+    group = parser.add_argument_group("learning")
+    _option(group, "--epochs", "passes over the sentences at most", "N", positive)
+    _option(group, "--patience", "stop after N passes without gain", "N", positive)
+    _option(group, "--batch-size", "sentences a step", "N", positive)
+    _option(group, "--learning-rate", "size α of a step", "α", float)
+    _option(group, "--l2", "weight λ of λ/2 times the squared weights", "λ", float)
+    _option(group, "--kappa", "margin κ for each wrong bracket of a candidate", "κ", float)
+    _option(group, "--optimizer", "adagrad, or a Keras optimizer by name", "NAME")
+    _option(group, "--target", "learn towards the gold tree or the best candidate", choices=TARGETS)
+    _option(
+        group,
+        "--tie",
+        "which of several worst candidates a subgradient follows: the first, all in equal parts, "
+        "or none if the target is among them",
+        choices=TIES,
+    )
+    _option(group, "--engine", "what computes scores and gradients", choices=ENGINES)
+    _option(group, "--seed", "of all that is random", "N", whole)
+
+
+def _add_running(parser: argparse.ArgumentParser) -> None:
+    group = parser.add_argument_group("running")
+    _option(group, "--jobs", "processor cores, 0 for all", "N", whole)
+    group.add_argument("--resume", action="store_true", help="go on with an interrupted run")
+    group.add_argument("--json", action="store_true", help="print the report as JSON")
+    _option(group, "--tensorboard", "write logs for TensorBoard here", "DIR")
+    _option(group, "--cache", "keep candidate lists here (default: your cache folder)", "DIR")
+
+
+def _option(
+    group: Any, flag: str, help: str, metavar: str | None = None, type: Any = str, **more: Any
+) -> None:
+    """Add an option for a field of `TrainingConfig`, whose default the help names."""
+    default = _DEFAULTS[more.get("dest") or flag.removeprefix("--").replace("-", "_")]
+    if default is not None:
+        help += f" (default: {default})"
+    group.add_argument(
+        flag, metavar=metavar, type=type, default=argparse.SUPPRESS, help=help, **more
+    )
