@@ -29,6 +29,7 @@ class TrainingConfig:
         learning_rate: α.
         l2: λ of λ/2 (‖W‖² + ‖v‖²).
         kappa: κ, the margin for each wrong labelled span.
+        averaging: give the mean of the weights over the epochs, not those of one epoch.
         optimizer: `adagrad` as in the paper, or any Keras optimiser by name.
         engine: `numba` (fast on a CPU) or `tensorflow`.
         tie: which maximiser the subgradient follows at ties: first, uniform or gold.
@@ -58,8 +59,9 @@ class TrainingConfig:
     patience: int = 3
     batch_size: int = 25
     learning_rate: float = 0.02
-    l2: float = 1e-3
+    l2: float = 1e-4
     kappa: float = 0.1
+    averaging: bool = True
     optimizer: str = "adagrad"
     engine: str = "numba"
     tie: str = "first"

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import zipfile
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -23,21 +24,27 @@ class TrainingState:
         epoch: epochs done.
         history: one dict an epoch: losses, dev F1, seconds.
         parameters: present weights.
-        best: weights of the best epoch so far.
+        mean: mean of the weights after each epoch from the second on (after the first: its own).
+        best: what the best epoch so far gave: its mean or, without averaging, its weights.
         optimizer: the optimiser's variables, in its order.
     """
 
     epoch: int
     history: list[dict[str, Any]]
     parameters: Parameters
+    mean: Parameters
     best: Parameters
     optimizer: list[np.ndarray] = field(default_factory=list)
 
 
 def save_state(path: Path, state: TrainingState, key: str) -> None:
     """Write the state atomically; `key` names the run that may go on from it."""
-    arrays = {f"now_{name}": array for name, array in state.parameters._asdict().items()}
-    arrays |= {f"best_{name}": array for name, array in state.best._asdict().items()}
+    weights = {"now": state.parameters, "mean": state.mean, "best": state.best}
+    arrays = {
+        f"{which}_{name}": array
+        for which, parameters in weights.items()
+        for name, array in parameters._asdict().items()
+    }
     arrays |= {f"optimizer_{i}": array for i, array in enumerate(state.optimizer)}
     about = json.dumps({"key": key, "epoch": state.epoch, "history": state.history})
     arrays["about"] = np.frombuffer(about.encode("utf-8"), np.uint8)
@@ -59,8 +66,9 @@ def load_state(path: Path, key: str) -> TrainingState | None:
         state = TrainingState(
             epoch=about["epoch"],
             history=about["history"],
-            parameters=Parameters(*(arrays[f"now_{name}"] for name in Parameters._fields)),
-            best=Parameters(*(arrays[f"best_{name}"] for name in Parameters._fields)),
+            parameters=_parameters(arrays, "now"),
+            mean=_parameters(arrays, "mean"),
+            best=_parameters(arrays, "best"),
             optimizer=[arrays[f"optimizer_{i}"] for i in range(count)],
         )
     except (OSError, ValueError, KeyError, zipfile.BadZipFile) as error:
@@ -71,3 +79,7 @@ def load_state(path: Path, key: str) -> TrainingState | None:
             "give the same ones, or train without --resume"
         )
     return state
+
+
+def _parameters(arrays: Mapping[str, np.ndarray], which: str) -> Parameters:
+    return Parameters(*(arrays[f"{which}_{name}"] for name in Parameters._fields))

@@ -82,7 +82,9 @@ def train_network(
 
     J(θ) = 1/m Σ r_i + λ/2 ‖θ‖² without the word vectors (Socher et al. 2013, equations 7 to 9).
     The order of sentences depends on the seed and the epoch alone, so that a run that was stopped
-    between epochs goes on as if it had not been.
+    between epochs goes on as if it had not been. With `averaging` each epoch is judged by, and
+    gives, the mean of the weights after the epochs so far (Polyak & Juditsky 1992): subgradient
+    steps of a fixed rate circle around a good point, and their mean lies nearer to it.
 
     Args:
         initial: starting weights.
@@ -99,7 +101,7 @@ def train_network(
         The state after the last epoch; `best` holds the weights of the best one.
     """
     if state is None:
-        state = TrainingState(0, [], initial, initial)
+        state = TrainingState(0, [], initial, initial, initial)
     model = CVG(state.parameters, config.engine)
     optimizer = make_optimizer(config.optimizer, config.learning_rate)
     optimizer.build(model.trainable_variables)
@@ -111,10 +113,12 @@ def train_network(
         entry = _epoch(model, optimizer, store, config, state.epoch, progress, what)
         state.epoch += 1
         state.parameters = model.parameters()
+        state.mean = _running_mean(state)
+        result = state.mean if config.averaging else state.parameters
         state.optimizer = [np.array(variable) for variable in optimizer.variables]
         entry["epoch"] = state.epoch
         if tuning is not None:
-            totals = bracket_totals(state.parameters, tuning)
+            totals = bracket_totals(result, tuning)
             f1 = f1_of(totals)
             entry |= {
                 "beta": BETAS[int(f1.argmax())],
@@ -124,9 +128,22 @@ def train_network(
         entry["seconds"] = time.perf_counter() - began
         state.history.append(entry)
         if tuning is None or best_epoch(state.history) == state.epoch:
-            state.best = state.parameters
+            state.best = result
         on_epoch(state)
     return state
+
+
+def _running_mean(state: TrainingState) -> Parameters:
+    """The mean of the weights after each epoch but the first, which moves too far to count."""
+    if state.epoch <= 2:
+        return state.parameters
+    share = np.float32(1 / (state.epoch - 1))
+    return Parameters(
+        *(
+            mean + share * (now - mean)
+            for mean, now in zip(state.mean, state.parameters, strict=True)
+        )
+    )
 
 
 def best_epoch(history: Sequence[dict[str, Any]]) -> int:

@@ -296,4 +296,4 @@ def _train_with_folds(
     report.cvg_f1, report.beta = float(f1.max()), BETAS[at]
     report.epochs, report.best_epoch = config.epochs, int(epoch) + 1
     report.dev_sentences, report.history = len(trees), final.history
-    return final.parameters, BETAS[at]
+    return final.best, BETAS[at]
