@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import argparse
+import sys
 from dataclasses import fields
-from pathlib import Path
 from typing import Any
 
 from rnnparse.cli.text import positive, print_json, warn, whole
@@ -47,7 +47,7 @@ def run(args: argparse.Namespace) -> int:
     config = TrainingConfig.from_dict(given)
     from rnnparse.training.pipeline import train
 
-    report = train(config, Path(args.out), resume=args.resume)
+    report = train(config, args.out, resume=args.resume, progress=sys.stderr.isatty())
     if args.json:
         print_json(report.to_dict())
     else:
@@ -72,8 +72,8 @@ def _add_data(parser: argparse.ArgumentParser) -> None:
     _option(
         group,
         "--folds",
-        "for small treebanks: tune by cross-validation in N parts and learn from all trees; 0: tune "
-        "on the development set",
+        "for small treebanks: tune by cross-validation in N parts and learn from all trees; 0: "
+        "tune on the development set",
         "N",
         whole,
     )
