@@ -5,11 +5,13 @@ from __future__ import annotations
 import hashlib
 from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import lru_cache
 
 import numpy as np
 from nltk.tree import Tree
 
 from rnnparse.errors import TreebankError
+from rnnparse.evaluation.bracketing import trim_label
 from rnnparse.evaluation.evalb import spans
 from rnnparse.evaluation.params import EvalbParams
 from rnnparse.inference.forest import Forest
@@ -99,28 +101,23 @@ def bracket_counts(forest: Forest, gold: Tree, categories: Sequence[str]) -> Bra
     """Count brackets of all candidates at once, words deleted by the gold tags.
 
     The final scores of a run come from EVALB's rules on whole trees; this is the fast form that
-    chooses β and the epoch.
+    chooses β and the epoch. The two agree where a candidate and the gold tree give the same words
+    tags of punctuation; where they do not, EVALB compares nothing, and here the gold tags hold.
     """
     params = EvalbParams.collins()
-    number: dict[str, int] = {}
-    for label in categories:
-        same = next((known for known in number if params.labels_equal(known, label)), label)
-        number[label] = number.get(same, len(number))
-    relabel = np.array([number[label] for label in categories], np.int32)
-    counted = np.array([label not in params.delete_labels for label in categories])
-    is_counted = np.zeros(2 * len(categories) + 1, np.bool_)
-    is_counted[relabel] = counted
-    deleted = np.array([tag in params.delete_labels for tag in tags(gold)])
+    number, relabel, is_counted = _label_numbers(tuple(categories))
+    deleted = np.array([tag in params.deleted_tags for tag in tags(gold)])
     place = np.concatenate([[0], np.cumsum(~deleted)]).astype(np.int32)
-    basic = forest.cat < len(categories)
+    start, end = place[forest.start], place[forest.end]
+    # Brackets around deleted words alone do not count, nor do intermediate nodes.
+    none = len(is_counted) - 1
+    basic = (forest.cat < len(categories)) & (start < end)
     view = _Relabelled(
-        cat=np.where(basic, relabel[np.where(basic, forest.cat, 0)], 2 * len(categories)).astype(
-            np.int32
-        ),
+        cat=np.where(basic, relabel[np.where(basic, forest.cat, 0)], none).astype(np.int32),
         left=forest.left,
         right=forest.right,
-        start=place[forest.start],
-        end=place[forest.end],
+        start=start,
+        end=end,
         root=forest.root,
     )
     wanted = np.array(
@@ -129,3 +126,23 @@ def bracket_counts(forest: Forest, gold: Tree, categories: Sequence[str]) -> Bra
     test = span_costs(view, np.empty((0, 3), np.int32), is_counted).astype(np.int64)
     wrong = span_costs(view, wanted, is_counted).astype(np.int64)
     return BracketCounts(test - wrong, test, len(wanted))
+
+
+@lru_cache(maxsize=8)
+def _label_numbers(categories: tuple[str, ...]) -> tuple[dict[str, int], np.ndarray, np.ndarray]:
+    """EVALB's view of categories: numbers of labels, equal ones share theirs.
+
+    Returns:
+        The number of each label, those of the categories (int32 [C]), and which of the numbers
+        count (bool [C + 1]; the last one does not, and no label has it).
+    """
+    params = EvalbParams.collins()
+    trimmed = [trim_label(label) for label in categories]
+    number: dict[str, int] = {}
+    for label in trimmed:
+        same = next((known for known in number if params.labels_equal(known, label)), label)
+        number[label] = number.get(same, len(number))
+    is_counted = np.zeros(len(categories) + 1, np.bool_)
+    for label, n in number.items():
+        is_counted[n] = label not in params.deleted_brackets
+    return number, np.array([number[label] for label in trimmed], np.int32), is_counted
