@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import zipfile
 from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import IO, Any
@@ -24,17 +25,23 @@ def write_atomically(path: Path, write: Callable[[IO[bytes]], Any]) -> None:
 
 def write_arrays(path: Path, arrays: Mapping[str, np.ndarray]) -> None:
     """Write arrays as `.npz`; equal arrays give equal bytes."""
-    write_atomically(path, lambda file: np.savez(file, **arrays))
+    named: Mapping[str, Any] = arrays
+    write_atomically(path, lambda file: np.savez(file, **named))
 
 
 def read_arrays(path: Path) -> dict[str, np.ndarray]:
     """Read what `write_arrays` wrote; never executes code from the file.
 
     Raises:
-        OSError, ValueError: the file is missing or damaged.
+        OSError: the file is missing or cannot be read.
+        ValueError: it is damaged, or holds something else than arrays of plain types.
     """
-    with np.load(path, allow_pickle=False) as file:
-        return {name: file[name] for name in file.files}
+    try:
+        with np.load(path, allow_pickle=False) as file:
+            return {name: file[name] for name in file.files}
+    except (zipfile.BadZipFile, EOFError, RuntimeError, AttributeError, TypeError) as error:
+        # What NumPy and zipfile raise, by where the damage is; a file of one array has no names.
+        raise ValueError(f"not a whole file of arrays: {error}") from error
 
 
 def write_json(path: Path, value: Any) -> None:

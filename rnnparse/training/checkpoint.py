@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import zipfile
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -71,7 +70,7 @@ def load_state(path: Path, key: str) -> TrainingState | None:
             best=_parameters(arrays, "best"),
             optimizer=[arrays[f"optimizer_{i}"] for i in range(count)],
         )
-    except (OSError, ValueError, KeyError, zipfile.BadZipFile) as error:
+    except (OSError, ValueError, KeyError) as error:
         raise ModelError(f"{path}: damaged checkpoint ({error}); train without --resume") from error
     if about["key"] != key:
         raise ModelError(

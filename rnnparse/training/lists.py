@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import os
-import zipfile
 from collections.abc import Callable, Sequence
 from pathlib import Path
+from threading import Lock
 
 import numpy as np
 from joblib import Parallel, delayed
@@ -54,7 +54,7 @@ def candidate_lists(
 
     Args:
         sentences: tokens, escaped as in trees.
-        decoder: makes the decoder; called only if a part is not in the cache.
+        decoder: makes the decoder; called once, and only if a part is not in the cache.
         k: candidates a sentence.
         folder: of this set of lists; its name must depend on all that decides them.
         jobs: threads (the kernels run without the interpreter's lock).
@@ -65,15 +65,20 @@ def candidate_lists(
     starts = list(range(0, len(sentences), PART))
     files = [folder / f"{start // PART:06d}.npz" for start in starts]
     made: list[Decoder] = []
-    if not all(file.exists() for file in files):
-        made.append(decoder())
+    making = Lock()
+
+    def shared_decoder() -> Decoder:
+        with making:
+            if not made:
+                made.append(decoder())
+        return made[0]
 
     def part(start: int, file: Path) -> list[Parse]:
         chunk = sentences[start : start + PART]
         cached = _read(file) if file.exists() else None
         if cached is not None and len(cached) == len(chunk):
             return cached
-        parses = [(made or [decoder()])[0].parse(tokens, k) for tokens in chunk]
+        parses = [shared_decoder().parse(tokens, k) for tokens in chunk]
         _write(file, parses)
         return parses
 
@@ -106,7 +111,7 @@ def _read(file: Path) -> list[Parse] | None:
         trees = np.cumsum(arrays["trees"])[:-1]
         columns = [np.split(arrays[name], nodes) for name in _NODE_FIELDS]
         columns += [np.split(arrays[name], trees) for name in _TREE_FIELDS]
-    except (OSError, ValueError, KeyError, zipfile.BadZipFile):
+    except (OSError, ValueError, KeyError):
         return None
     forests = [Forest(*parts) for parts in zip(*columns, strict=True)]
     return [Parse(f, bool(g)) for f, g in zip(forests, arrays["glued"], strict=True)]

@@ -1,0 +1,115 @@
+from __future__ import annotations
+
+import time
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from rnnparse.files import read_arrays, write_arrays, write_atomically, write_json
+
+ARRAYS = {
+    "a": np.arange(5, dtype=np.int32),
+    "W": np.ones((2, 3)),
+    "text": np.frombuffer("Ærø".encode(), np.uint8),
+    "none": np.empty((0, 2), np.float32),
+    "flag": np.array([True, False]),
+}
+
+
+def assert_equal(arrays: dict[str, np.ndarray]) -> None:
+    assert list(arrays) == list(ARRAYS)
+    for name, array in ARRAYS.items():
+        np.testing.assert_array_equal(arrays[name], array)
+        assert arrays[name].dtype == array.dtype
+
+
+def test_arrays_come_back(tmp_path: Path) -> None:
+    write_arrays(tmp_path / "a.npz", ARRAYS)
+    assert_equal(read_arrays(tmp_path / "a.npz"))
+
+
+def test_equal_arrays_give_equal_bytes_at_any_time(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    write_arrays(tmp_path / "a.npz", ARRAYS)
+    later = time.time() + 1e6
+    monkeypatch.setattr(time, "time", lambda: later)
+    write_arrays(tmp_path / "b.npz", ARRAYS)
+    assert (tmp_path / "a.npz").read_bytes() == (tmp_path / "b.npz").read_bytes()
+
+
+def test_objects_are_neither_read_nor_run(tmp_path: Path) -> None:
+    marker = tmp_path / "ran"
+
+    class Evil:
+        def __reduce__(self) -> tuple[object, tuple[str]]:
+            return (marker.write_text, ("ran",))
+
+    objects = np.empty(1, object)
+    objects[0] = Evil()
+    with open(tmp_path / "evil.npz", "wb") as file:
+        np.savez(file, a=objects)
+    with pytest.raises(ValueError, match="allow_pickle"):
+        read_arrays(tmp_path / "evil.npz")
+    (tmp_path / "evil.npy").write_bytes(b"cos\nsystem\n(S'true'\ntR.")
+    with pytest.raises(ValueError):
+        read_arrays(tmp_path / "evil.npy")
+    assert not marker.exists()
+
+
+def test_damage_anywhere_is_a_value_error_or_harmless(tmp_path: Path) -> None:
+    path = tmp_path / "a.npz"
+    write_arrays(path, ARRAYS)
+    whole = path.read_bytes()
+    noticed = 0
+    for place in range(len(whole)):
+        damaged = bytearray(whole)
+        damaged[place] ^= 1 << (place % 8)
+        path.write_bytes(damaged)
+        try:
+            found = read_arrays(path)
+        except (OSError, ValueError):
+            noticed += 1
+            continue
+        if list(found) == list(ARRAYS):  # else a name is damaged, and whoever asks for it notices
+            assert_equal(found)
+    assert noticed > len(whole) // 2
+
+
+def test_no_part_of_a_file_passes_for_the_whole(tmp_path: Path) -> None:
+    path = tmp_path / "a.npz"
+    write_arrays(path, ARRAYS)
+    whole = path.read_bytes()
+    for size in range(0, len(whole), 7):
+        path.write_bytes(whole[:size])
+        with pytest.raises(ValueError):
+            read_arrays(path)
+
+
+def test_a_file_of_one_array_is_no_file_of_arrays(tmp_path: Path) -> None:
+    np.save(tmp_path / "one.npy", np.ones(3))
+    with pytest.raises(ValueError):
+        read_arrays(tmp_path / "one.npy")
+    with pytest.raises(FileNotFoundError):
+        read_arrays(tmp_path / "absent.npz")
+
+
+def test_a_failed_write_leaves_the_old_file_and_nothing_else(tmp_path: Path) -> None:
+    path = tmp_path / "a"
+    path.write_bytes(b"old")
+
+    def fail(file: object) -> None:
+        path_now = sorted(p.name for p in tmp_path.iterdir())
+        assert len(path_now) == 2  # the old file, and the new one under another name
+        raise KeyboardInterrupt
+
+    with pytest.raises(KeyboardInterrupt):
+        write_atomically(path, fail)
+    assert [p.name for p in tmp_path.iterdir()] == ["a"]
+    assert path.read_bytes() == b"old"
+
+
+def test_json_is_written_as_people_read_it(tmp_path: Path) -> None:
+    write_json(tmp_path / "a.json", {"name": "Ærø"})
+    assert (tmp_path / "a.json").read_bytes() == '{\n  "name": "Ærø"\n}\n'.encode()
