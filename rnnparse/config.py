@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass, fields
+from math import isfinite
+from numbers import Integral, Real
 from typing import Any
 
 from rnnparse.errors import ConfigError
@@ -46,8 +49,10 @@ class TrainingConfig:
         tensorboard: folder for TensorBoard logs, or None.
         cache: folder for k-best lists, or None for the user's cache folder.
 
+    Paths may be given as `pathlib.Path`, numbers as NumPy's; both are kept as plain values.
+
     Raises:
-        ConfigError: a value out of range.
+        ConfigError: a value of the wrong type or out of range.
     """
 
     treebank: str | None = None
@@ -76,6 +81,9 @@ class TrainingConfig:
     cache: str | None = None
 
     def __post_init__(self) -> None:
+        for field in fields(self):
+            value = _plain(field.name, str(field.type), getattr(self, field.name))
+            object.__setattr__(self, field.name, value)
         for name in ("kbest", "dim", "epochs", "patience", "batch_size"):
             _require(getattr(self, name) >= 1, f"{name} must be at least 1")
         for name in ("l2", "kappa", "seed", "jobs"):
@@ -94,7 +102,7 @@ class TrainingConfig:
         """Make a config from a mapping.
 
         Raises:
-            ConfigError: an unknown key, or a value out of range.
+            ConfigError: an unknown key, or a value of the wrong type or out of range.
         """
         known = {field.name for field in fields(cls)}
         unknown = sorted(set(values) - known)
@@ -107,6 +115,26 @@ class TrainingConfig:
     def to_dict(self) -> dict[str, Any]:
         """The settings as a plain dict."""
         return asdict(self)
+
+
+def _plain(name: str, kind: str, value: Any) -> Any:
+    """A value as the plain type that its field is declared with."""
+    if value is None and kind.endswith("| None"):
+        return None
+    if kind == "bool":
+        _require(isinstance(value, bool), f"{name} must be true or false, not {value!r}")
+    elif kind == "int":
+        whole = isinstance(value, Integral) and not isinstance(value, bool)
+        _require(whole, f"{name} must be a whole number, not {value!r}")
+        value = int(value)
+    elif kind == "float":
+        number = isinstance(value, Real) and not isinstance(value, bool) and isfinite(value)
+        _require(number, f"{name} must be a finite number, not {value!r}")
+        value = float(value)
+    else:
+        value = os.fspath(value) if isinstance(value, os.PathLike) else value
+        _require(isinstance(value, str), f"{name} must be text, not {value!r}")
+    return value
 
 
 def _require(holds: bool, message: str) -> None:

@@ -1,0 +1,79 @@
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+from rnnparse.config import TrainingConfig
+from rnnparse.errors import ConfigError
+
+
+def test_a_config_goes_through_json() -> None:
+    config = TrainingConfig(treebank="a", dim=50, l2=0.0, prune_vectors=True)
+    assert TrainingConfig.from_dict(json.loads(json.dumps(config.to_dict()))) == config
+
+
+def test_paths_and_numpy_numbers_become_plain_values() -> None:
+    config = TrainingConfig(
+        treebank=Path("a") / "b",  # type: ignore[arg-type]
+        kbest=np.int64(7),  # type: ignore[arg-type]
+        learning_rate=np.float32(0.5),  # type: ignore[arg-type]
+        kappa=1,
+    )
+    values = json.loads(json.dumps(config.to_dict()))
+    assert (values["treebank"], values["kbest"]) == (str(Path("a/b")), 7)
+    assert values["learning_rate"] == 0.5
+    assert config == TrainingConfig(
+        treebank=str(Path("a/b")), kbest=7, learning_rate=0.5, kappa=1.0
+    )
+
+
+def test_unknown_settings_are_named_with_the_known_ones() -> None:
+    with pytest.raises(ConfigError, match=r"unknown settings epoch, k; known are.* epochs, "):
+        TrainingConfig.from_dict({"k": 1, "epoch": 2})
+
+
+@pytest.mark.parametrize(
+    "values",
+    [
+        {"kbest": 0},
+        {"kbest": 1.5},
+        {"kbest": "10"},
+        {"dim": -1},
+        {"epochs": True},
+        {"patience": None},
+        {"l2": -1e-9},
+        {"l2": float("nan")},
+        {"kappa": float("inf")},
+        {"learning_rate": 0.0},
+        {"learning_rate": "0.1"},
+        {"seed": -1},
+        {"jobs": -1},
+        {"folds": 1},
+        {"jackknife": 1},
+        {"jackknife": -2},
+        {"folds": 3, "dev": "dev.mrg"},
+        {"engine": "jax"},
+        {"tie": "last"},
+        {"target": "best"},
+        {"optimizer": None},
+        {"treebank": 3},
+        {"prune_vectors": 1},
+        {"averaging": "yes"},
+    ],
+)
+def test_values_out_of_range_are_errors_that_name_the_setting(values: dict[str, Any]) -> None:
+    with pytest.raises(ConfigError, match=next(iter(values))):
+        TrainingConfig.from_dict(values)
+
+
+def test_folds_and_jackknife_may_be_left_out() -> None:
+    assert TrainingConfig(folds=0, jackknife=0) == TrainingConfig()
+
+
+def test_a_config_cannot_be_changed() -> None:
+    with pytest.raises(AttributeError):
+        TrainingConfig().dim = 3  # type: ignore[misc]
