@@ -102,7 +102,7 @@ def _describe(error: BaseException) -> str:
     if isinstance(error, MemoryError):
         return "out of memory"
     if isinstance(error, OSError) and error.strerror:
-        place = f"{error.filename}: " if error.filename else ""
+        place = f"{error.filename}: " if error.filename else "cannot write: "
         return place + error.strerror.lower()
     return " ".join(str(error).split())
 

@@ -6,7 +6,7 @@ import argparse
 from collections.abc import Iterator, Mapping
 from typing import Any
 
-from rnnparse.cli.text import columns, print_json
+from rnnparse.cli.text import print_json
 
 NAME = "info"
 HELP = "show what a model is and how it was made"
@@ -31,7 +31,9 @@ def run(args: argparse.Namespace) -> int:
     if args.json:
         print_json(about)
     else:
-        print(columns(("model", args.model), list(_rows(about))))
+        rows = [("model", args.model), *_rows(about)]
+        width = max(len(name) for name, _ in rows)
+        print("\n".join(f"{name:<{width}}  {value}" for name, value in rows))
     return 0
 
 

@@ -8,6 +8,7 @@ import json
 import re
 import shutil
 import sys
+import warnings
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
@@ -97,6 +98,8 @@ def run(args: argparse.Namespace) -> int:
     model = load(args.model)
     show = _FORMATS[args.format]
     glued: list[int] = []
+    # Joblib warns of sentences at work that nobody waits for any more, as after Ctrl-C.
+    warnings.filterwarnings("ignore", message=".*adjusting the input task iterator")
     with open_output(args.out) as stream:
         for answer in _progress(_answers(model, args), args):
             if answer.result is not None and answer.result.glued:
