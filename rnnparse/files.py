@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import hashlib
 import json
 import os
+import shutil
 import zipfile
 from collections.abc import Callable, Mapping
 from pathlib import Path
@@ -48,3 +50,26 @@ def write_json(path: Path, value: Any) -> None:
     """Write a value as JSON."""
     text = json.dumps(value, indent=2, ensure_ascii=False) + "\n"
     write_atomically(path, lambda file: file.write(text.encode("utf-8")))
+
+
+def replace_folder(folder: Path, new: Path, old: Path) -> None:
+    """Put the folder `new` in the place of `folder`, which is called `old` for a moment.
+
+    All three lie in one folder. A kill at any moment leaves what was there, as `folder` or as
+    `old`, or the new one, whole.
+    """
+    if folder.exists():
+        shutil.rmtree(old, ignore_errors=True)
+        folder.rename(old)
+    try:
+        new.rename(folder)
+    except BaseException:
+        if old.exists():
+            old.rename(folder)
+        raise
+    shutil.rmtree(old, ignore_errors=True)
+
+
+def checksum(content: bytes) -> str:
+    """SHA-256 in hexadecimal digits."""
+    return hashlib.sha256(content).hexdigest()

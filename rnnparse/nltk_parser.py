@@ -19,6 +19,6 @@ class NltkParser(ParserI):
         self._parser = parser
 
     def parse(self, sent: Sequence[str], *args: object, **kwargs: object) -> Iterator[Tree]:
-        """Trees of a tokenized sentence, best first."""
-        for scored in self._parser.parse_kbest(list(sent)):
+        """Trees of a sentence, best first: of its tokens or, where it is a string, of raw text."""
+        for scored in self._parser.parse_kbest(sent if isinstance(sent, str) else list(sent)):
             yield scored.tree

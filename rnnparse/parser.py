@@ -2,11 +2,9 @@
 
 from __future__ import annotations
 
-import hashlib
 import json
 import os
 import shutil
-import zipfile
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from functools import cached_property
@@ -14,11 +12,10 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
-from joblib import Parallel, delayed
 from nltk.tree import Tree
 
 from rnnparse.errors import ModelError
-from rnnparse.files import read_arrays, write_arrays, write_json
+from rnnparse.files import checksum, read_arrays, replace_folder, write_arrays, write_json
 from rnnparse.grammar.grammar import Grammar
 from rnnparse.grammar.pcfg import category_names
 from rnnparse.inference.decode import Decoder
@@ -28,7 +25,8 @@ from rnnparse.models.parameters import Parameters
 from rnnparse.models.scorer import Scorer
 from rnnparse.models.store import ForestStore
 from rnnparse.models.vocabulary import Vocabulary
-from rnnparse.trees.brackets import escape_token
+from rnnparse.threads import in_order
+from rnnparse.trees.brackets import escape_token, unescape_token
 from rnnparse.trees.cleaning import clean, words
 from rnnparse.trees.tokenize import tokenize
 
@@ -37,6 +35,7 @@ if TYPE_CHECKING:
 
 FORMAT_VERSION = 1
 CHUNK = 16  # sentences that a thread takes at a time
+SCORERS = ("cvg", "pcfg")
 
 _FILES = ("config.json", "grammar.npz", "vocabulary.txt", "weights.npz")
 
@@ -112,7 +111,7 @@ class Parser:
             sentence: raw text, which is tokenized, or tokens as people write them.
 
         Raises:
-            ValueError: no token.
+            ValueError: no token, an empty one, or one with white space in it.
         """
         return self.parse_kbest(sentence, 1)[0].tree
 
@@ -122,14 +121,16 @@ class Parser:
         Args:
             sentence: raw text or tokens.
             k: how many; default all candidates.
+
+        Raises:
+            ValueError: no token, an empty one or one with white space in it; k below 1.
         """
-        tokens = tokenize(sentence) if isinstance(sentence, str) else sentence
         wanted = self.kbest if k is None else k
-        return list(self._parse(tokens, wanted, max(wanted, self.kbest), "cvg").trees)
+        return list(self._parse(sentence, wanted, max(wanted, self.kbest), "cvg").trees)
 
     def parse_many(
         self,
-        sentences: Sequence[Sequence[str]],
+        sentences: Sequence[str | Sequence[str]],
         *,
         k: int = 1,
         kbest: int | None = None,
@@ -139,30 +140,35 @@ class Parser:
         """Parse sentences in order, on several threads; none is dropped.
 
         Args:
-            sentences: tokens of each, as people write them.
+            sentences: raw text or tokens of each.
             k: trees wanted of each.
             kbest: candidates considered; default the model's own number.
             scorer: `cvg`, or `pcfg` for the base grammar alone.
-            jobs: threads.
+            jobs: threads, 0 for one a processor core.
+
+        Returns:
+            One result a sentence, each as soon as it and those before it are done.
+
+        Raises:
+            ValueError: an unknown scorer, at once; otherwise as `parse_kbest`, in its turn.
         """
+        if scorer not in SCORERS:
+            raise ValueError(f"the scorer must be one of {', '.join(SCORERS)}, not {scorer!r}")
         considered = max(k, (self.kbest if kbest is None else kbest) if scorer == "cvg" else k)
 
         def chunk(start: int) -> list[ParseResult]:
             part = sentences[start : start + CHUNK]
-            return [self._parse(tokens, k, considered, scorer) for tokens in part]
+            return [self._parse(sentence, k, considered, scorer) for sentence in part]
 
         starts = range(0, len(sentences), CHUNK)
-        if jobs == 1:
-            for start in starts:
-                yield from chunk(start)
-            return
-        run = Parallel(n_jobs=jobs, prefer="threads", return_as="generator")
-        for results in run(delayed(chunk)(start) for start in starts):
-            yield from results
+        return (result for results in in_order(chunk, starts, jobs) for result in results)
 
-    def _parse(self, tokens: Sequence[str], k: int, kbest: int, scorer: str) -> ParseResult:
+    def _parse(self, sentence: str | Sequence[str], k: int, kbest: int, scorer: str) -> ParseResult:
+        tokens = tokenize(sentence) if isinstance(sentence, str) else sentence
         if not tokens:
             raise ValueError("a sentence needs at least one token")
+        if k < 1:
+            raise ValueError(f"k, the number of trees, must be at least 1, not {k}")
         escaped = [escape_token(token) for token in tokens]
         found = self._decoder.parse(escaped, kbest)
         rnn = self._rnn_scores(found.forest, escaped)
@@ -193,8 +199,9 @@ class Parser:
 
         Raises:
             ValueError: the tree has no word.
+            TreebankError: a word that does not stand alone under its tag.
         """
-        forest, tokens = self._forest_of([tree])
+        forest, tokens, _ = self._forest_of([tree])
         return float(self._rnn_scores(forest, tokens)[0])
 
     def rerank(self, trees: Sequence[Tree]) -> list[ScoredTree]:
@@ -202,11 +209,10 @@ class Parser:
 
         Raises:
             ValueError: no tree, a tree without a word, or trees over different words.
+            TreebankError: a word that does not stand alone under its tag.
         """
-        forest, tokens = self._forest_of(trees)
+        forest, tokens, places = self._forest_of(trees)
         scores = self._rnn_scores(forest, tokens)
-        builder = ForestBuilder(self.grammar.pcfg.categories, self.grammar.heads, forest)
-        places = [builder.add(_cleaned(tree), 0.0) for tree in trees]
         ranked = [
             ScoredTree(tree, float(scores[p]), None, float(scores[p]))
             for tree, p in zip(trees, places, strict=True)
@@ -214,24 +220,25 @@ class Parser:
         return sorted(ranked, key=lambda scored: -scored.score)
 
     def embed(self, tree: Tree) -> np.ndarray:
-        """The vector of a tree's root: float32 [n]."""
-        forest, tokens = self._forest_of([tree])
+        """The vector of a tree's root, float32 [n]; errors as for `score`."""
+        forest, tokens, _ = self._forest_of([tree])
         store = ForestStore.from_forests([forest], [self.vocabulary.rows(tokens)], self.keys)
         batch, node = store.batch_with_nodes([0])
         vectors = self._scorer.node_vectors(batch)
         return np.asarray(vectors[node[forest.root[0]]])
 
-    def _forest_of(self, trees: Sequence[Tree]) -> tuple[Forest, list[str]]:
+    def _forest_of(self, trees: Sequence[Tree]) -> tuple[Forest, list[str], list[int]]:
+        """A forest of the given trees, its tokens, and which candidate each tree is."""
         cleaned = [_cleaned(tree) for tree in trees]
         if not cleaned:
             raise ValueError("expected at least one tree")
         tokens = words(cleaned[0])
-        if any(words(tree) != tokens for tree in cleaned):
+        written = [unescape_token(token) for token in tokens]
+        if any([unescape_token(word) for word in words(tree)] != written for tree in cleaned):
             raise ValueError("trees of one sentence must have the same words")
         builder = ForestBuilder(self.grammar.pcfg.categories, self.grammar.heads)
-        for tree in cleaned:
-            builder.add(tree, 0.0)
-        return builder.forest(), tokens
+        places = [builder.add(tree, 0.0) for tree in cleaned]
+        return builder.forest(), tokens, places
 
     def as_nltk(self) -> ParserI:
         """The same parser behind NLTK's interface (`parse`, `parse_all`, `parse_one` …)."""
@@ -265,17 +272,19 @@ class Parser:
         Raises:
             ModelError: `path` is something else than a model, or cannot be written.
         """
-        folder = Path(path)
+        folder = Path(path).resolve()
         refuse_foreign(folder)
-        temporary = folder.with_name(f".{folder.name}.{os.getpid()}.tmp")
+        temporary, old = (folder.with_name(f".{folder.name}.{end}") for end in ("tmp", "old"))
         try:
+            if old.exists() and not folder.exists():  # a save was killed between two renames
+                old.rename(folder)
+            shutil.rmtree(temporary, ignore_errors=True)
             temporary.mkdir(parents=True)
             self._write(temporary)
-            if folder.exists():
-                shutil.rmtree(folder)
-            temporary.rename(folder)
+            replace_folder(folder, temporary, old)
         except OSError as error:
-            raise ModelError(f"{folder}: cannot write the model: {error.strerror}") from error
+            reason = error.strerror or error
+            raise ModelError(f"{folder}: cannot write the model: {reason}") from error
         finally:
             shutil.rmtree(temporary, ignore_errors=True)
 
@@ -291,7 +300,8 @@ class Parser:
         self.vocabulary.save(folder / "vocabulary.txt")
         weights = {**self.parameters._asdict(), "pairs": self.keys.pairs}
         write_arrays(folder / "weights.npz", weights)
-        write_json(folder / "checksums.json", {name: _checksum(folder / name) for name in _FILES})
+        checksums = {name: checksum((folder / name).read_bytes()) for name in _FILES}
+        write_json(folder / "checksums.json", checksums)
 
     @classmethod
     def load(cls, path: str | os.PathLike[str]) -> Parser:
@@ -303,31 +313,29 @@ class Parser:
         folder = Path(path)
         try:
             checksums = json.loads((folder / "checksums.json").read_text("utf-8"))
-            for name in _FILES:
-                if checksums.get(name) != _checksum(folder / name):
-                    raise ModelError(f"{folder / name}: damaged: its checksum differs")
-            config = json.loads((folder / "config.json").read_text("utf-8"))
+            config = json.loads(_checked(folder / "config.json", checksums))
             if config["format_version"] != FORMAT_VERSION:
                 raise ModelError(
                     f"{folder}: format version {config['format_version']}; this program reads "
                     f"{FORMAT_VERSION}: train the model again"
                 )
+            for name in _FILES:
+                _checked(folder / name, checksums)
             grammar = Grammar.from_arrays(read_arrays(folder / "grammar.npz"))
+            vocabulary = Vocabulary.load(folder / "vocabulary.txt")
             weights = read_arrays(folder / "weights.npz")
             names = category_names(grammar.pcfg.categories)
+            keys = KeyTable(tuple(names), weights.pop("pairs"))
+            parameters = Parameters(**weights)
+            _check_sizes(vocabulary, keys, parameters)
+            about = config["about"]
             return cls(
-                grammar,
-                Vocabulary.load(folder / "vocabulary.txt"),
-                KeyTable(tuple(names), weights.pop("pairs")),
-                Parameters(**weights),
-                config["beta"],
-                config["kbest"],
-                config["about"],
+                grammar, vocabulary, keys, parameters, config["beta"], config["kbest"], about
             )
         except FileNotFoundError as error:
-            missing = f"{error.filename} is missing"
+            missing = f"{error.filename} is missing" if folder.exists() else "no such folder"
             raise ModelError(f"{folder}: not a model folder: {missing}") from error
-        except (OSError, ValueError, KeyError, TypeError, zipfile.BadZipFile) as error:
+        except (OSError, ValueError, KeyError, TypeError, AttributeError) as error:
             raise ModelError(f"{folder}: cannot read the model: {error}") from error
 
 
@@ -338,10 +346,13 @@ def load(path: str | os.PathLike[str]) -> Parser:
 
 def refuse_foreign(folder: Path) -> None:
     """Raise ModelError where a path is something that a model must not replace."""
-    if folder.exists() and not (folder / "checksums.json").is_file():
-        raise ModelError(
-            f"{folder}: exists and is not a model; name another place, or remove it first"
-        )
+    try:
+        free = not folder.exists() or (folder.is_dir() and not any(folder.iterdir()))
+        if free or (folder / "checksums.json").is_file():
+            return
+    except OSError as error:
+        raise ModelError(f"{folder}: cannot be used: {error.strerror}") from error
+    raise ModelError(f"{folder}: exists and is not a model; name another place, or remove it first")
 
 
 def _cleaned(tree: Tree) -> Tree:
@@ -351,5 +362,17 @@ def _cleaned(tree: Tree) -> Tree:
     return cleaned
 
 
-def _checksum(file: Path) -> str:
-    return hashlib.sha256(file.read_bytes()).hexdigest()
+def _checked(file: Path, checksums: dict[str, str]) -> bytes:
+    content = file.read_bytes()
+    if checksums.get(file.name) != checksum(content):
+        raise ModelError(f"{file}: damaged: its checksum differs")
+    return content
+
+
+def _check_sizes(vocabulary: Vocabulary, keys: KeyTable, parameters: Parameters) -> None:
+    """Raise ValueError where weights do not fit together; the kernels rely on it."""
+    n = parameters.dim
+    wanted = ((len(vocabulary), n), (len(keys), 2 * n + 1, n), (len(keys), n))
+    for name, shape, array in zip(parameters._fields, wanted, parameters, strict=True):
+        if array.shape != shape:
+            raise ValueError(f"{name} has the shape {array.shape}, not {shape}")

@@ -8,13 +8,13 @@ from pathlib import Path
 from threading import Lock
 
 import numpy as np
-from joblib import Parallel, delayed
 from tqdm import tqdm
 
 from rnnparse.errors import ConfigError
 from rnnparse.files import read_arrays, write_arrays
 from rnnparse.inference.decode import Decoder, Parse
 from rnnparse.inference.forest import Forest
+from rnnparse.threads import in_order
 
 PART = 50  # sentences in one file of the cache
 
@@ -57,13 +57,11 @@ def candidate_lists(
         decoder: makes the decoder; called once, and only if a part is not in the cache.
         k: candidates a sentence.
         folder: of this set of lists; its name must depend on all that decides them.
-        jobs: threads (the kernels run without the interpreter's lock).
+        jobs: threads, 0 for one a processor core.
         progress: whether to show a progress bar.
         what: what the bar says.
     """
     folder.mkdir(parents=True, exist_ok=True)
-    starts = list(range(0, len(sentences), PART))
-    files = [folder / f"{start // PART:06d}.npz" for start in starts]
     made: list[Decoder] = []
     making = Lock()
 
@@ -73,8 +71,9 @@ def candidate_lists(
                 made.append(decoder())
         return made[0]
 
-    def part(start: int, file: Path) -> list[Parse]:
+    def part(start: int) -> list[Parse]:
         chunk = sentences[start : start + PART]
+        file = folder / f"{start // PART:06d}.npz"
         cached = _read(file) if file.exists() else None
         if cached is not None and len(cached) == len(chunk):
             return cached
@@ -82,11 +81,9 @@ def candidate_lists(
         _write(file, parses)
         return parses
 
-    bar = tqdm(total=len(sentences), desc=what, unit="sentence", disable=not progress)
     found: list[Parse] = []
-    with bar:
-        tasks = (delayed(part)(start, file) for start, file in zip(starts, files, strict=True))
-        for parses in Parallel(n_jobs=jobs, prefer="threads", return_as="generator")(tasks):
+    with tqdm(total=len(sentences), desc=what, unit="sentence", disable=not progress) as bar:
+        for parses in in_order(part, range(0, len(sentences), PART), jobs):
             found.extend(parses)
             bar.update(len(parses))
     return found

@@ -1,0 +1,334 @@
+"""Parsing, scoring and reranking; models on disk are tested in test_model_folder.py."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+import warnings
+from itertools import islice
+from pathlib import Path
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from nltk.parse.api import ParserI
+from nltk.tree import ParentedTree, Tree
+
+from rnnparse.errors import TreebankError
+from rnnparse.parser import Parser, ScoredTree
+from rnnparse.trees.brackets import escape_token, format_tree, read_trees
+from rnnparse.trees.cleaning import clean, words
+from tests.grammar.small import trees
+from tests.small_parser import small_parser
+
+SENTENCE = ["Anna", "ate", "the", "udon", "with", "chicken", "."]
+
+
+@pytest.fixture(scope="module")
+def parser() -> Parser:
+    return small_parser()
+
+
+@pytest.fixture(scope="module")
+def sentences() -> list[list[str]]:
+    return [words(tree) for tree in trees(40, "dev")]
+
+
+def bracketed(scored: list[ScoredTree]) -> list[str]:
+    return [format_tree(tree.tree) for tree in scored]
+
+
+# -- parsing -----------------------------------------------------------------------------------
+
+
+def test_text_and_its_tokens_give_the_same_tree(parser: Parser) -> None:
+    assert parser.parse("Anna ate the udon with chicken.") == parser.parse(SENTENCE)
+    assert words(parser.parse(SENTENCE)) == SENTENCE
+    assert parser.parse(tuple(SENTENCE)).label() == "TOP"
+
+
+def test_the_best_tree_heads_the_list(parser: Parser, sentences: list[list[str]]) -> None:
+    for tokens in sentences[:10]:
+        scored = parser.parse_kbest(tokens)
+        assert len(scored) <= parser.kbest
+        assert scored[0].tree == parser.parse(tokens)
+        assert [s.score for s in scored] == sorted((s.score for s in scored), reverse=True)
+        assert len(set(bracketed(scored))) == len(scored)
+        for candidate in scored:
+            assert candidate.log_probability is not None and candidate.log_probability < 0
+            total = candidate.rnn_score + parser.beta * candidate.log_probability
+            assert candidate.score == total
+            assert words(candidate.tree) == tokens
+
+
+def test_the_network_changes_the_order(parser: Parser, sentences: list[list[str]]) -> None:
+    """Otherwise the tests here would hold for the base grammar alone."""
+    cvg = [r.trees[0].tree for r in parser.parse_many(sentences)]
+    pcfg = [r.trees[0].tree for r in parser.parse_many(sentences, scorer="pcfg")]
+    assert sum(a != b for a, b in zip(cvg, pcfg, strict=True)) > 10
+
+
+def test_k_says_how_many(parser: Parser, sentences: list[list[str]]) -> None:
+    tokens = max(sentences, key=len)
+    everything = parser.parse_kbest(tokens)
+    assert len(everything) == parser.kbest
+    assert parser.parse_kbest(tokens, 3) == everything[:3]
+    # More than the model's own number of candidates are looked at only when they are asked for.
+    assert len(parser.parse_kbest(tokens, 30)) == 30
+    for k in (0, -1):
+        with pytest.raises(ValueError, match="at least 1"):
+            parser.parse_kbest(SENTENCE, k)
+        with pytest.raises(ValueError, match="at least 1"):
+            list(parser.parse_many([SENTENCE], k=k))
+
+
+def test_fewer_trees_where_there_are_no_more(parser: Parser) -> None:
+    few = parser.parse_kbest(["Anna"], 10_000)
+    assert 0 < len(few) < 10_000
+    assert len(set(bracketed(few))) == len(few)
+
+
+def test_pcfg_alone_ranks_by_probability(parser: Parser, sentences: list[list[str]]) -> None:
+    for result in parser.parse_many(sentences[:10], k=5, scorer="pcfg"):
+        assert all(s.score == s.log_probability for s in result.trees)
+        assert [s.score for s in result.trees] == sorted(
+            (s.score for s in result.trees), reverse=True
+        )
+
+
+def test_candidates_considered_may_be_fewer_than_the_models(parser: Parser) -> None:
+    (narrow,) = parser.parse_many([SENTENCE], kbest=1)
+    (pcfg,) = parser.parse_many([SENTENCE], scorer="pcfg")
+    assert narrow.trees[0].tree == pcfg.trees[0].tree
+
+
+@pytest.mark.parametrize("jobs", [0, 2, 3])
+def test_threads_change_nothing(parser: Parser, sentences: list[list[str]], jobs: int) -> None:
+    one = list(parser.parse_many(sentences, k=2))
+    assert [list(r.tokens) for r in one] == sentences
+    assert list(parser.parse_many(sentences, k=2, jobs=jobs)) == one
+
+
+def test_results_may_be_left_unread(parser: Parser, sentences: list[list[str]]) -> None:
+    results = parser.parse_many(sentences, jobs=2)
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        assert len(list(islice(results, 3))) == 3
+        del results
+    assert parser.parse(SENTENCE) == parser.parse(SENTENCE)
+
+
+def test_raw_texts_in_a_row(parser: Parser) -> None:
+    text = "Anna ate the udon with chicken."
+    (result,) = parser.parse_many([text])
+    assert list(result.tokens) == SENTENCE
+
+
+def test_no_sentence_gives_no_result(parser: Parser) -> None:
+    assert list(parser.parse_many([])) == []
+    assert list(parser.parse_many([], jobs=2)) == []
+
+
+@pytest.mark.parametrize("sentence", ["", "  ", [], ["a", ""], ["New York"], ["a\n"], ["\ud800"]])
+def test_what_is_no_token_is_an_error(parser: Parser, sentence: str | list[str]) -> None:
+    with pytest.raises(ValueError):
+        parser.parse(sentence)
+    with pytest.raises(ValueError):
+        list(parser.parse_many([SENTENCE, sentence], jobs=2))
+
+
+def test_an_unknown_scorer_is_an_error_at_once(parser: Parser) -> None:
+    with pytest.raises(ValueError, match="cvg, pcfg, not 'rnn'"):
+        parser.parse_many([SENTENCE], scorer="rnn")
+
+
+WORDS = st.text(
+    st.characters(blacklist_categories=("Cs",), blacklist_characters=" \t\n\r\f\v\0"), min_size=1
+)
+
+
+@settings(max_examples=40)
+@given(st.lists(WORDS, min_size=1, max_size=6))
+def test_any_tokens_get_a_tree_that_can_be_read_back(
+    tmp_path_factory: pytest.TempPathFactory, tokens: list[str]
+) -> None:
+    tree = small_parser().parse(tokens)
+    assert words(tree) == [escape_token(token) for token in tokens]
+    file = tmp_path_factory.mktemp("trees") / "tree.mrg"
+    file.write_bytes(format_tree(tree).encode())
+    assert list(read_trees(file)) == [tree]
+
+
+def test_brackets_are_escaped_in_trees_and_kept_in_results(parser: Parser) -> None:
+    tokens = ["Solano(r)", "(", "713)853-7041", "-LRB-"]
+    (result,) = parser.parse_many([tokens])
+    assert list(result.tokens) == tokens
+    escaped = ["Solano-LRB-r-RRB-", "-LRB-", "713-RRB-853-7041", "-LRB-"]
+    assert words(result.trees[0].tree) == escaped
+
+
+def test_a_long_sentence(parser: Parser, sentences: list[list[str]]) -> None:
+    tokens = [token for sentence in sentences for token in sentence][:300]
+    (result,) = parser.parse_many([tokens])
+    assert words(result.trees[0].tree) == tokens
+    assert result.glued in (True, False)
+
+
+# -- given trees -------------------------------------------------------------------------------
+
+
+def test_a_candidates_score_is_the_trees_score(parser: Parser, sentences: list[list[str]]) -> None:
+    for tokens in sentences[:10]:
+        for candidate in parser.parse_kbest(tokens):
+            assert parser.score(candidate.tree) == candidate.rnn_score
+
+
+@pytest.mark.parametrize(
+    ("one", "other"),
+    [
+        ("(S (NP (NN rain)) (VP (VBZ falls)))", "(TOP (S (NP (NN rain)) (VP (VBZ falls))))"),
+        ("( (S (NP (NN rain)) (VP (VBZ falls))) )", "(S (NP-SBJ-1 (NN rain)) (VP (VBZ falls)))"),
+        ("(S (NP (NP (NN rain))) (VP (VBZ falls)))", "(S (NP (NN rain)) (VP (VP (VBZ falls))))"),
+        (
+            "(S (NP (NN rain)) (VP (VBZ falls) (NP (-NONE- *T*-1))))",
+            "(S (NP (NN rain)) (VP (VBZ falls)))",
+        ),
+        ("(NP (-LRB- -LRB-) (NN a))", "(NP (-LRB- -LRB-) (NN a))"),
+    ],
+)
+def test_trees_that_mean_the_same_score_the_same(parser: Parser, one: str, other: str) -> None:
+    scores = [parser.score(Tree.fromstring(text)) for text in (one, other)]
+    assert scores[0] == scores[1] != 0.0
+
+
+def test_any_tree_has_a_score(parser: Parser) -> None:
+    odd = [
+        "(X (Y qqq) (@Z (\\W 17) (W 3.5) (-LRB- -LRB-) (NP zzz)))",
+        "(NEW (NEWER (NEWEST w)))",
+        "(NN w)",
+        "(TOP (TOP (TOP (NN a) (NN b))))",
+    ]
+    for text in odd:
+        tree = Tree.fromstring(text)
+        assert np.isfinite(parser.score(tree))
+        assert parser.score(tree) == parser.score(ParentedTree.convert(tree))
+        assert tree == Tree.fromstring(text)
+    flat = Tree("NP", [Tree("NN", ["w"]) for _ in range(300)])
+    assert np.isfinite(parser.score(flat))
+    deep = Tree("NN", ["w"])
+    for i in range(5000):
+        deep = Tree("NP" if i % 2 else "X", [deep])
+    assert np.isfinite(parser.score(deep))
+
+
+def test_what_is_no_tree_over_words_is_an_error(parser: Parser) -> None:
+    for text in ("(NP (-NONE- *))", "(NP )", "(NP (X ))"):
+        with pytest.raises(ValueError, match="no word"):
+            parser.score(Tree.fromstring(text))
+    for tree in (Tree("NP", ["a", "b"]), Tree("NP", [Tree("N", ["a"]), "b"])):
+        with pytest.raises(TreebankError, match="alone under its tag"):
+            parser.score(tree)
+
+
+def test_rerank_orders_by_the_networks_score(parser: Parser) -> None:
+    scored = parser.parse_kbest(SENTENCE)
+    given_trees = [s.tree for s in sorted(scored, key=lambda s: -(s.log_probability or 0))]
+    # A parser's own trees, one of them twice, one of another parser with tags and labels unknown.
+    other = Tree.fromstring(
+        "(S (N-PL Anna) (VP-X (V ate) (NP (D the) (N udon) (P with) (N chicken))) (. .))"
+    )
+    ranked = parser.rerank([*given_trees, other, given_trees[0]])
+    assert len(ranked) == len(given_trees) + 2
+    assert [r.score for r in ranked] == sorted((r.score for r in ranked), reverse=True)
+    expected = {format_tree(s.tree): s.rnn_score for s in scored}
+    expected[format_tree(other)] = parser.score(other)
+    for r in ranked:
+        assert r.score == r.rnn_score == expected[format_tree(r.tree)]
+        assert r.log_probability is None
+    assert sum(r.tree == given_trees[0] for r in ranked) == 2
+    assert sum(r.tree is other for r in ranked) == 1
+
+
+def test_rerank_keeps_the_order_of_equals(parser: Parser) -> None:
+    plain = Tree.fromstring("(S (NP (NN rain)) (VP (VBZ falls)))")
+    marked = Tree.fromstring("(S (NP-SBJ (NN rain)) (VP (VBZ falls)))")
+    assert [r.tree for r in parser.rerank([marked, plain])] == [marked, plain]
+    assert [r.tree for r in parser.rerank([plain, marked])] == [plain, marked]
+
+
+def test_rerank_wants_trees_of_one_sentence(parser: Parser) -> None:
+    one = Tree.fromstring("(NP (DT a) (NN b))")
+    for other in ("(NP (DT a) (NN c))", "(NP (NN a))", "(NP (DT a) (NN b) (NN c))"):
+        with pytest.raises(ValueError, match="same words"):
+            parser.rerank([one, Tree.fromstring(other)])
+    with pytest.raises(ValueError, match="at least one"):
+        parser.rerank([])
+    with pytest.raises(ValueError, match="no word"):
+        parser.rerank([one, Tree.fromstring("(NP (-NONE- *))")])
+    # Brackets may be escaped by one parser and not by the other.
+    escaped = [Tree("NP", [Tree("-LRB-", [w]), Tree("NN", ["b"])]) for w in ("(", "-LRB-")]
+    assert len({r.score for r in parser.rerank(escaped)}) == 1
+
+
+def test_the_vector_of_a_tree(parser: Parser) -> None:
+    tree = clean(Tree.fromstring("(NP (DT the) (NN udon))"))
+    assert tree is not None
+    p = parser.parameters
+    names = parser.keys.categories
+    rows = parser.keys.rows(
+        np.array([names.index("DT"), names.index("NP")]), np.array([names.index("NN"), -1])
+    )
+    assert rows[0] > 0  # a key of its own, or this would test the shared weights alone
+    the, udon = p.vectors[parser.vocabulary.rows(["the", "udon"])]
+    phrase = np.tanh(np.concatenate([the, udon, [1]]) @ p.W[rows[0]])
+    W = p.W[rows[1]]
+    root = np.tanh(phrase @ W[: p.dim] + W[-1])
+    np.testing.assert_allclose(parser.embed(tree), root, rtol=0, atol=1e-5)
+    assert parser.embed(tree).dtype == np.float32
+    total = p.v[rows[0]] @ phrase + p.v[rows[1]] @ root
+    np.testing.assert_allclose(parser.score(tree), total, rtol=1e-5, atol=1e-5)
+
+
+def test_scores_depend_on_the_words(parser: Parser) -> None:
+    texts = ("(VP (VBD ate) (NP (NN udon)))", "(VP (VBD met) (NP (NN udon)))")
+    one, other = (parser.score(Tree.fromstring(text)) for text in texts)
+    assert one != other
+
+
+# -- NLTK --------------------------------------------------------------------------------------
+
+
+def test_the_parser_is_one_of_nltks(parser: Parser) -> None:
+    nltk_parser = parser.as_nltk()
+    assert isinstance(nltk_parser, ParserI)
+    expected = [s.tree for s in parser.parse_kbest(SENTENCE)]
+    assert list(nltk_parser.parse(SENTENCE)) == expected
+    assert list(nltk_parser.parse(iter(SENTENCE))) == expected
+    assert nltk_parser.parse_one(SENTENCE) == expected[0]
+    assert nltk_parser.parse_all(SENTENCE) == expected
+    several = [list(found) for found in nltk_parser.parse_sents([SENTENCE, ["Anna"]])]
+    assert several[0] == expected
+    assert several[1] == [s.tree for s in parser.parse_kbest(["Anna"])]
+    assert next(nltk_parser.parse("Anna ate the udon with chicken.")) == expected[0]
+
+
+# -- imports -----------------------------------------------------------------------------------
+
+
+def test_parsing_a_saved_model_never_imports_tensorflow(parser: Parser, tmp_path: Path) -> None:
+    parser.save(tmp_path / "model")
+    code = f"""
+import sys, rnnparse
+from rnnparse.parser import Parser
+parser = rnnparse.load({str(tmp_path / "model")!r})
+tree = parser.parse("They ate udon with forks.")
+parser.score(tree), parser.rerank([tree]), parser.embed(tree), parser.info()
+list(parser.parse_many([["a"]] * 40, jobs=2)), list(parser.as_nltk().parse(["a"]))
+print(type(tree).__name__, "tensorflow" in sys.modules, "keras" in sys.modules)
+"""
+    done = subprocess.run(
+        [sys.executable, "-c", code], capture_output=True, text=True, check=True, env={**os.environ}
+    )
+    assert (done.stdout.split(), done.stderr) == (["Tree", "False", "False"], "")
