@@ -1,0 +1,120 @@
+"""Imports point one way, and what does not need TensorFlow does not wait for it."""
+
+from __future__ import annotations
+
+import ast
+import configparser
+import subprocess
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).resolve().parents[1]
+PACKAGE = ROOT / "rnnparse"
+
+# What each part may import of the package, besides itself and `errors`.
+_TREES = {"trees"}
+_GRAMMAR = _TREES | {"grammar", "files", "threads"}
+_MODELS = _GRAMMAR | {"inference", "models", "losses", "optim"}
+_TRAINING = _MODELS | {"config", "evaluation", "parser", "nltk_parser", "training", "__version__"}
+ALLOWED = {
+    "errors": set[str](),
+    "files": set[str](),
+    "threads": set[str](),
+    "config": set[str](),
+    "trees": _TREES,
+    "evaluation": _TREES | {"evaluation"},
+    "grammar": _GRAMMAR,
+    "inference": _GRAMMAR | {"inference"},
+    "models": _MODELS,
+    "losses": _TREES | {"losses"},
+    "optim": {"optim"},
+    "parser": _MODELS | {"parser", "nltk_parser"},
+    "nltk_parser": {"parser"},
+    "training": _TRAINING,
+    "cli": _TRAINING | {"cli"},
+    "__main__": {"cli"},
+}
+WITH_TENSORFLOW = {"models.tf", "models.cvg", "models.su_rnn", "losses.structured", "optim.adagrad"}
+
+
+def imports(path: Path) -> Iterator[str]:
+    """Modules of the package that a file imports, also within functions; not those for types."""
+    tree = ast.parse(path.read_text(encoding="utf-8"))
+    for_types = {
+        id(node)
+        for branch in ast.walk(tree)
+        if isinstance(branch, ast.If) and ast.unparse(branch.test) == "TYPE_CHECKING"
+        for node in ast.walk(branch)
+    }
+    for node in ast.walk(tree):
+        if id(node) in for_types:
+            continue
+        if isinstance(node, ast.ImportFrom):
+            assert node.level == 0, f"{path}: a relative import"
+            if node.module == "rnnparse":
+                yield from (alias.name for alias in node.names)
+            elif (node.module or "").startswith("rnnparse."):
+                yield str(node.module).removeprefix("rnnparse.")
+        elif isinstance(node, ast.Import):
+            names = (alias.name for alias in node.names)
+            yield from (n.removeprefix("rnnparse.") for n in names if n.startswith("rnnparse."))
+
+
+def modules() -> list[Path]:
+    return sorted(path for path in PACKAGE.rglob("*.py") if path != PACKAGE / "__init__.py")
+
+
+@pytest.mark.parametrize("path", modules(), ids=lambda path: str(path.relative_to(PACKAGE)))
+def test_imports_point_one_way(path: Path) -> None:
+    part = path.relative_to(PACKAGE).parts[0].removesuffix(".py")
+    found = {name.split(".")[0] for name in imports(path)}
+    assert found <= ALLOWED[part] | {"errors"}
+
+
+def test_the_reader_of_imports_sees_them() -> None:
+    assert "trees.brackets" in set(imports(PACKAGE / "parser.py"))
+    assert "parser" in set(imports(PACKAGE / "cli" / "parse.py"))  # within a function
+    assert "parser" not in set(imports(PACKAGE / "nltk_parser.py"))  # for types
+
+
+def loaded_after(code: str) -> set[str]:
+    code += "\nimport sys; print(*sys.modules)"
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    return set(done.stdout.split("\n")[-2].split())
+
+
+def test_only_the_network_modules_import_tensorflow() -> None:
+    names = []
+    for path in modules():
+        name = ".".join(path.relative_to(PACKAGE).with_suffix("").parts)
+        if path.name != "__init__.py" and name != "__main__" and name not in WITH_TENSORFLOW:
+            names.append(f"rnnparse.{name}")
+    lazy = {name for name in names if name.startswith("rnnparse.training.")}
+    loaded = loaded_after(f"import {', '.join(sorted(set(names) - lazy))}")
+    assert "rnnparse.parser" in loaded
+    assert not {"tensorflow", "keras"} & loaded
+
+
+def test_scoring_does_not_wait_for_nltk_or_numba() -> None:
+    loaded = loaded_after("import rnnparse.cli, rnnparse.evaluation")
+    assert not {"nltk", "numba", "tensorflow"} & loaded
+
+
+def test_every_public_name_is_there() -> None:
+    import rnnparse
+
+    for name in rnnparse.__all__:
+        assert getattr(rnnparse, name) is not None
+    with pytest.raises(AttributeError, match="no attribute 'nothing'"):
+        rnnparse.nothing  # noqa: B018
+
+
+def test_setup_lists_every_package() -> None:
+    setup = configparser.ConfigParser()
+    setup.read(ROOT / "setup.cfg")
+    folders = {path.parent.relative_to(ROOT) for path in PACKAGE.rglob("__init__.py")}
+    packages = {".".join(folder.parts) for folder in folders}
+    assert set(setup["options"]["packages"].split()) == packages | {"rnnparse.treebanks"}
