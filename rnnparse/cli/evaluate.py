@@ -8,7 +8,7 @@ from collections.abc import Callable
 from dataclasses import asdict
 from typing import TYPE_CHECKING, Any
 
-from rnnparse.cli.text import columns, cores, number, numbers, print_json, warn, whole
+from rnnparse.cli.text import columns, number, numbers, print_json, warn, whole
 from rnnparse.errors import TreebankError
 
 if TYPE_CHECKING:
@@ -132,7 +132,7 @@ def _parse(
 
     model = load(args.model)
     started = time.perf_counter()
-    results = model.parse_many(sentences, scorer=args.scorer, jobs=cores(args.jobs))
+    results = model.parse_many(sentences, scorer=args.scorer, jobs=args.jobs)
     test, glued = [], []
     for index, result in enumerate(
         tqdm(results, total=len(sentences), unit=" sentences", disable=None), start=1

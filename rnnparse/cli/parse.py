@@ -8,12 +8,11 @@ import json
 import re
 import shutil
 import sys
-import warnings
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-from rnnparse.cli.text import cores, numbers, positive, read_lines, warn, whole
+from rnnparse.cli.text import numbers, positive, read_lines, warn, whole
 
 if TYPE_CHECKING:
     from rnnparse.parser import Parser, ParseResult
@@ -43,7 +42,7 @@ examples:
 
 _EMPTY = "(())"
 _TOKEN = re.compile("[^ \t\n\r\f\v]+")
-_LINES_A_THREAD = 64
+_BATCH = 512  # sentences that several threads share
 
 
 @dataclass(frozen=True)
@@ -98,8 +97,6 @@ def run(args: argparse.Namespace) -> int:
     model = load(args.model)
     show = _FORMATS[args.format]
     glued: list[int] = []
-    # Joblib warns of sentences at work that nobody waits for any more, as after Ctrl-C.
-    warnings.filterwarnings("ignore", message=".*adjusting the input task iterator")
     with open_output(args.out) as stream:
         for answer in _progress(_answers(model, args), args):
             if answer.result is not None and answer.result.glued:
@@ -116,8 +113,8 @@ def run(args: argparse.Namespace) -> int:
 
 def _answers(model: Parser, args: argparse.Namespace) -> Iterator[_Answer]:
     """The results in the order of the lines, each as soon as its batch is parsed."""
-    jobs = 1 if args.jobs is None and args.file == "-" else cores(args.jobs or 0)
-    batch_size = 1 if jobs == 1 else _LINES_A_THREAD * jobs
+    jobs = args.jobs if args.jobs is not None else int(args.file == "-")
+    batch_size = 1 if jobs == 1 else _BATCH
     sentences = enumerate(_sentences(args.file, args.tokenized), start=1)
     while batch := list(itertools.islice(sentences, batch_size)):
         results = model.parse_many(

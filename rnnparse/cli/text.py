@@ -5,7 +5,6 @@ from __future__ import annotations
 import argparse
 import io
 import json
-import os
 import re
 import sys
 import zlib
@@ -35,15 +34,6 @@ def whole(text: str, minimum: int = 0) -> int:
 def positive(text: str) -> int:
     """The type of an option that is a whole number from 1."""
     return whole(text, 1)
-
-
-def cores(jobs: int) -> int:
-    """The number of threads that `--jobs` asks for; 0 stands for all cores."""
-    if jobs:
-        return jobs
-    if hasattr(os, "sched_getaffinity"):
-        return len(os.sched_getaffinity(0))
-    return os.cpu_count() or 1
 
 
 def print_json(value: Any) -> None:
