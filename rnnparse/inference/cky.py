@@ -1,11 +1,13 @@
 """Viterbi CKY over sparse cells (Cocke, Kasami, Younger), as numba kernels on rule arrays.
 
 The chart is filled column by column (end positions), in each from the shortest span up. A cell
-keeps only the symbols that span it. Two dense strips are laid out beside it: the column in work,
-and the row (start position) in work, each with the split points side by side for every symbol.
-The best split for a pair of children is then a maximum over two contiguous stretches, and a
-pair's rules are visited once a cell, not once a split. Memory is the items plus two strips, not
-words² x symbols.
+keeps only the symbols that span it. Beside it, the scores of left children are laid out by start
+position (`Rows`) and those of right children by the end position in work (`Column`), each with
+the split points side by side. The best split for a pair of children is then a maximum over two
+contiguous stretches, and a pair's rules are visited once a cell, not once a split.
+
+The innermost kernels take plain arrays and make none: else numba counts references to arrays in
+their loops, which took half of the time.
 """
 
 from __future__ import annotations
@@ -15,93 +17,56 @@ from typing import NamedTuple
 import numpy as np
 from numba import njit
 
-from rnnparse.grammar.pcfg import Pcfg
+from rnnparse.inference.rules import RuleArrays
 
 NEG_INF = -np.inf
 
 
-class RuleArrays(NamedTuple):
-    """The rules of a grammar in the orders that the kernels walk them.
+class Rows(NamedTuple):
+    """Scores of the left children: one slot for each start position i and symbol that occurs there.
 
-    S symbols, Q pairs of children, R binary rules, U unary rules; `*_ptr` are CSR offsets
-    (int64), symbols int32, log probabilities float64. A *link* is a unary rule that leaves no
-    node in the tree: it leads from an annotated symbol to its smoothing back-off.
+    The score of slot x over tokens i..k-1 is score[start[x] + k], -inf where it has none; all k
+    that have one lie in low[x]..high[x].
     """
 
-    pair_ptr: np.ndarray  # [S+1] pairs by left child
-    pair_right: np.ndarray  # [Q]
-    rule_ptr: np.ndarray  # [Q+1] rules by pair
-    parent: np.ndarray  # [R]
-    logp: np.ndarray  # [R]
-    parent_ptr: np.ndarray  # [S+1] rules by parent
-    left_of: np.ndarray  # [R] in the order of parent_ptr
-    right_of: np.ndarray  # [R]
-    logp_of: np.ndarray  # [R]
-    child_ptr: np.ndarray  # [S+1] unary rules by child
-    unary_parent: np.ndarray  # [U]
-    unary_logp: np.ndarray  # [U]
-    unary_link: np.ndarray  # [U] bool
-    category: np.ndarray  # [S] category of each symbol
-    partial: np.ndarray  # [S] bool: intermediate symbol of the binarization
-    root: int  # the symbol that spans a sentence
+    slot: np.ndarray  # [n, L] int32: slot of each left child's number, or -1
+    start: np.ndarray  # int64
+    low: np.ndarray  # int32
+    high: np.ndarray  # int32
+    number: np.ndarray  # int32: the left child's number
+    score: np.ndarray  # float64
 
 
-def rule_arrays(grammar: Pcfg) -> RuleArrays:
-    """Lay the rules of a grammar out for the kernels."""
-    size = len(grammar.symbols)
-    steps = np.arange(size + 1)
-    parent, left, right = grammar.binary.T
-    by_pair = np.lexsort((parent, right, left))
-    pairs, first = np.unique(grammar.binary[by_pair, 1:], axis=0, return_index=True)
-    by_parent = np.lexsort((right, left, parent))
-    return RuleArrays(
-        pair_ptr=np.searchsorted(pairs[:, 0], steps).astype(np.int64),
-        pair_right=np.ascontiguousarray(pairs[:, 1]),
-        rule_ptr=np.append(first, len(parent)).astype(np.int64),
-        parent=parent[by_pair],
-        logp=grammar.binary_logp[by_pair],
-        parent_ptr=np.searchsorted(parent[by_parent], steps).astype(np.int64),
-        left_of=left[by_parent],
-        right_of=right[by_parent],
-        logp_of=grammar.binary_logp[by_parent],
-        child_ptr=np.searchsorted(grammar.unary[:, 1], steps).astype(np.int64),
-        unary_parent=np.ascontiguousarray(grammar.unary[:, 0]),
-        unary_logp=grammar.unary_logp,
-        unary_link=grammar.link,
-        category=grammar.category,
-        partial=grammar.partial,
-        root=grammar.root,
-    )
+class Column(NamedTuple):
+    """Scores of the M right children that end at one position.
+
+    The score of right number b over the tokens from k on is score[b*width + k]; all k that have
+    one lie in low[b]..high[b].
+    """
+
+    score: np.ndarray  # [M*width] float64
+    low: np.ndarray  # [M] int32
+    high: np.ndarray  # [M] int32
+    width: int
 
 
 class Chart(NamedTuple):
     """Items of all cells; the items of cell c are cell_ptr[c]:cell_ptr[c+1] (see `cell_index`)."""
 
     cell_ptr: np.ndarray  # [cells+1] int64
-    symbol: np.ndarray  # [items] int32
+    symbol: np.ndarray  # [items] int32, in rising order within a cell
     inside: np.ndarray  # [items] float64, log probability of the best derivation
-
-
-class Strip(NamedTuple):
-    """Scores of a row or a column: entry s*width + k is symbol s at split point k.
-
-    `low` and `high` [S] bound the split points where a symbol has a score (low > high: none).
-    """
-
-    score: np.ndarray
-    low: np.ndarray
-    high: np.ndarray
-    width: int
+    rows: Rows
 
 
 @njit(cache=True, nogil=True, inline="always")
-def cell_index(i: int, j: int) -> int:
+def cell_index(i, j):
     """Number of the cell that spans tokens i..j-1: columns in order, shortest spans first."""
     return j * (j - 1) // 2 + (j - 1 - i)
 
 
 @njit(cache=True, nogil=True)
-def grow(array: np.ndarray, size: int) -> np.ndarray:
+def grow(array, size):
     """Return `array` itself, or a copy of at least twice its length that holds `size` entries."""
     if size <= array.shape[0]:
         return array
@@ -111,9 +76,33 @@ def grow(array: np.ndarray, size: int) -> np.ndarray:
 
 
 @njit(cache=True, nogil=True)
-def new_strip(symbols, width):  # type: ignore[no-untyped-def]
-    """An empty strip over split points 0..width-1."""
-    return Strip(
+def find_item(chart, cell, symbol):
+    """Number of a symbol's item in a cell, or -1; a binary search."""
+    low, high = chart.cell_ptr[cell], chart.cell_ptr[cell + 1]
+    while low < high:
+        middle = (low + high) // 2
+        if chart.symbol[middle] < symbol:
+            low = middle + 1
+        else:
+            high = middle
+    found = low < chart.cell_ptr[cell + 1] and chart.symbol[low] == symbol
+    return low if found else np.int64(-1)
+
+
+@njit(cache=True, nogil=True)
+def lexical_items(chart, lex_ptr, lex_symbol):
+    """int32: number of the item of each token's tag states, given as in `inside_chart`."""
+    items = np.empty(lex_symbol.shape[0], np.int32)
+    for i in range(lex_ptr.shape[0] - 1):
+        for t in range(lex_ptr[i], lex_ptr[i + 1]):
+            items[t] = find_item(chart, cell_index(i, i + 1), lex_symbol[t])
+    return items
+
+
+@njit(cache=True, nogil=True)
+def new_column(symbols, width):
+    """An empty column over the positions 0..width-1."""
+    return Column(
         np.full(symbols * width, NEG_INF),
         np.full(symbols, width, np.int32),
         np.full(symbols, -1, np.int32),
@@ -122,141 +111,193 @@ def new_strip(symbols, width):  # type: ignore[no-untyped-def]
 
 
 @njit(cache=True, nogil=True)
-def _best_split(row, column, left, right):  # type: ignore[no-untyped-def]
-    """The largest sum of scores of a left and a right child over all split points."""
-    low = max(row.low[left], column.low[right])
-    high = min(row.high[left], column.high[right])
-    best = NEG_INF
-    a, b = left * row.width, right * column.width
-    for k in range(low, high + 1):
-        total = row.score[a + k] + column.score[b + k]
-        best = total if total > best else best
-    return best
+def clear_column(column):
+    """Empty a `Column`."""
+    score, low, high, width = column
+    for b in range(low.shape[0]):
+        if high[b] >= 0:
+            for k in range(low[b], high[b] + 1):
+                score[b * width + k] = NEG_INF
+            low[b] = width
+            high[b] = -1
 
 
 @njit(cache=True, nogil=True)
-def _load_row(i, j, cell_ptr, symbol, inside, rules, row, present):  # type: ignore[no-untyped-def]
-    """Put the left children of cell (i, j) into the row strip; returns how many symbols it has."""
-    count = 0
-    for k in range(i + 1, j):
-        cell = cell_index(i, k)
-        for t in range(cell_ptr[cell], cell_ptr[cell + 1]):
-            s = symbol[t]
-            if rules.pair_ptr[s] == rules.pair_ptr[s + 1]:
+def _apply_binary(
+    best, slots, start, slot_low, slot_high, number, left_score,
+    pair_ptr, pair_right, rule_ptr, parent, logp, score, low, high, width,
+):
+    """Raise `best` by every binary rule over the slots of a row and the column."""
+    one = np.uint64(1)
+    for x in slots:
+        left, a = np.uint64(number[x]), np.uint64(start[x])
+        first, last = slot_low[x], slot_high[x]
+        for pair in range(pair_ptr[left], pair_ptr[left + one]):
+            right = pair_right[pair]
+            begin, end = max(first, low[right]), min(last, high[right])
+            if begin > end:
                 continue
-            row.score[s * row.width + k] = inside[t]
-            if row.high[s] < 0:
-                row.low[s] = k
-                present[count] = s
-                count += 1
-            row.high[s] = k
-    return count
-
-
-@njit(cache=True, nogil=True)
-def _apply_binary(row, column, present, count, rules, best):  # type: ignore[no-untyped-def]
-    """Raise `best` by every binary rule over the strips, and empty the row strip again."""
-    for q in range(count):
-        left = present[q]
-        for pair in range(rules.pair_ptr[left], rules.pair_ptr[left + 1]):
-            split = _best_split(row, column, left, rules.pair_right[pair])
+            b = np.uint64(right) * np.uint64(width)
+            split = NEG_INF
+            for k in range(np.uint64(begin), np.uint64(end) + one):
+                total = left_score[a + k] + score[b + k]
+                split = total if total > split else split
             if split == NEG_INF:
                 continue
-            for r in range(rules.rule_ptr[pair], rules.rule_ptr[pair + 1]):
-                total = split + rules.logp[r]
-                old = best[rules.parent[r]]
-                best[rules.parent[r]] = total if total > old else old
-        base = left * row.width
-        row.score[base + row.low[left] : base + row.high[left] + 1] = NEG_INF
-        row.low[left] = row.width
-        row.high[left] = -1
+            for r in range(rule_ptr[pair], rule_ptr[pair + one]):
+                total, old = split + logp[r], best[parent[r]]
+                best[parent[r]] = total if total > old else old
 
 
 @njit(cache=True, nogil=True)
-def _close_unary(best, touched, count, queue, queued, rules):  # type: ignore[no-untyped-def]
-    """Raise `best` to the fixed point of the unary rules; returns the new number of touched ones.
+def _close_unary(best, base, closure_symbol, closure_ptr, closure_parent, closure_logp):
+    """Raise `best` by unary chains.
 
-    Probabilities are at most 1, so the relaxation ends; cycles never raise a score.
+    Chains start from what tags and binary rules gave (kept in `base`), not from what other chains
+    gave, since two chains in a row might repeat a category.
     """
-    head, size = 0, 0
-    capacity = queue.shape[0]
-    for t in range(count):
-        symbol = touched[t]
-        if rules.child_ptr[symbol] < rules.child_ptr[symbol + 1]:
-            queue[size] = symbol
-            queued[symbol] = True
-            size += 1
-    while size > 0:
-        child = queue[head]
-        head = head + 1 if head + 1 < capacity else 0
-        size -= 1
-        queued[child] = False
-        for u in range(rules.child_ptr[child], rules.child_ptr[child + 1]):
-            parent = rules.unary_parent[u]
-            total = best[child] + rules.unary_logp[u]
-            if total <= best[parent]:
-                continue
-            if best[parent] == NEG_INF:
-                touched[count] = parent
-                count += 1
-            best[parent] = total
-            if not queued[parent] and rules.child_ptr[parent] < rules.child_ptr[parent + 1]:
-                tail = head + size
-                queue[tail if tail < capacity else tail - capacity] = parent
-                queued[parent] = True
-                size += 1
+    for x in range(closure_symbol.shape[0]):
+        base[x] = best[closure_symbol[x]]
+    for x in range(closure_symbol.shape[0]):
+        if base[x] > NEG_INF:
+            for u in range(closure_ptr[x], closure_ptr[x + 1]):
+                total, old = base[x] + closure_logp[u], best[closure_parent[u]]
+                best[closure_parent[u]] = total if total > old else old
+
+
+@njit(cache=True, nogil=True)
+def _collect(best, symbol):
+    """List the symbols that have a score, in rising order; returns how many."""
+    count = 0
+    for s in range(best.shape[0]):
+        if best[s] > NEG_INF:
+            symbol[count] = s
+            count += 1
     return count
 
 
 @njit(cache=True, nogil=True)
-def inside_chart(n, lex_ptr, lex_symbol, lex_logp, rules):  # type: ignore[no-untyped-def]
+def _store(i, best, symbol, inside, right_number, score, low, high, width):
+    """Move the scores of the listed symbols from `best` to their items and the column."""
+    for t in range(symbol.shape[0]):
+        s = symbol[t]
+        inside[t] = best[s]
+        best[s] = NEG_INF
+        b = right_number[s]
+        if b >= 0:
+            score[b * width + i] = inside[t]
+            low[b] = i
+            high[b] = max(high[b], i)
+
+
+@njit(cache=True, nogil=True)
+def _extend_row(
+    i, j, n, symbol, inside, left_number, slot, start, low, high, number, score, slots, sizes
+):
+    """Enter the left children of cell (i, j) into its row.
+
+    `slots` lists the slots of the row, sizes[2] of them; sizes[0] and sizes[1] are how many slots
+    and scores there are in all rows.
+    """
+    width = n - 1 - i  # a left child ends before the last token
+    for t in range(symbol.shape[0]):
+        a = left_number[symbol[t]]
+        if a < 0:
+            continue
+        x = slot[a]
+        if x < 0:
+            x = sizes[0]
+            slot[a], number[x] = x, a
+            slots[sizes[2]] = x
+            start[x] = sizes[1] - (i + 1)
+            low[x] = j
+            for k in range(sizes[1], sizes[1] + width):
+                score[k] = NEG_INF
+            sizes[0] += 1
+            sizes[1] += width
+            sizes[2] += 1
+        score[start[x] + j] = inside[t]
+        high[x] = j
+
+
+@njit(cache=True, nogil=True)
+def _new_rows(n, left_children):
+    return Rows(
+        np.full((n, left_children), -1, np.int32),
+        np.empty(1024, np.int64), np.empty(1024, np.int32), np.empty(1024, np.int32),
+        np.empty(1024, np.int32), np.empty(64 * n * n, np.float64),
+    )
+
+
+@njit(cache=True, nogil=True)
+def _room(rows, slots, scores):
+    """The rows with room for so many slots and scores."""
+    return Rows(
+        rows.slot, grow(rows.start, slots), grow(rows.low, slots), grow(rows.high, slots),
+        grow(rows.number, slots), grow(rows.score, scores),
+    )
+
+
+@njit(cache=True, nogil=True)
+def inside_chart(n, lex_ptr, lex_symbol, lex_logp, rules: RuleArrays):
     """Fill the chart of a sentence of n tokens.
 
     Args:
         n: number of tokens.
-        lex_ptr [n+1], lex_symbol, lex_logp: the tag states of each token with log P(word | tag).
-        rules: a `RuleArrays`.
+        lex_ptr [n+1] int64, lex_symbol int32, lex_logp float64: the tag states of each token with
+            log P(word | tag).
+        rules: the grammar.
 
     Returns:
-        A `Chart`. Scores are log probabilities of the best derivation (Viterbi inside).
+        A `Chart`. Scores are log probabilities of the best derivation (Viterbi inside) in which
+        no unary chain repeats a category.
     """
     symbols = rules.category.shape[0]
+    left_children = rules.left_symbol.shape[0]
     cells = n * (n + 1) // 2
     cell_ptr = np.zeros(cells + 1, np.int64)
-    item_symbol = np.empty(64 * cells + symbols, np.int32)
-    item_inside = np.empty(64 * cells + symbols, np.float64)
+    item_symbol = np.empty(400 * cells, np.int32)
+    item_inside = np.empty(400 * cells, np.float64)
     items = 0
-    row = new_strip(symbols, n + 1)
+    rows = _new_rows(n, left_children)
+    row_slots = np.empty((n, left_children), np.int32)
+    row_count = np.zeros(n, np.int64)
+    sizes = np.zeros(3, np.int64)
+    column = new_column(rules.right_symbol.shape[0], n + 1)
     best = np.full(symbols, NEG_INF)
-    present = np.empty(symbols, np.int32)
-    touched = np.empty(symbols, np.int32)
-    queue = np.empty(symbols, np.int32)
-    queued = np.zeros(symbols, np.bool_)
+    base = np.empty(rules.closure_symbol.shape[0], np.float64)
+    found = np.empty(symbols, np.int32)
     for j in range(1, n + 1):
-        column = new_strip(symbols, n + 1)
+        for t in range(lex_ptr[j - 1], lex_ptr[j]):
+            best[lex_symbol[t]] = max(best[lex_symbol[t]], lex_logp[t])
         for i in range(j - 1, -1, -1):
-            if i == j - 1:
-                for t in range(lex_ptr[i], lex_ptr[j]):
-                    best[lex_symbol[t]] = max(best[lex_symbol[t]], lex_logp[t])
-            else:
-                count = _load_row(i, j, cell_ptr, item_symbol, item_inside, rules, row, present)
-                _apply_binary(row, column, present, count, rules, best)
-            count = 0
-            for s in range(symbols):
-                if best[s] > NEG_INF:
-                    touched[count] = s
-                    count += 1
-            count = _close_unary(best, touched, count, queue, queued, rules)
+            _apply_binary(
+                best, row_slots[i, : row_count[i]], rows.start, rows.low, rows.high, rows.number,
+                rows.score, rules.pair_ptr, rules.pair_right, rules.rule_ptr, rules.parent,
+                rules.logp, column.score, column.low, column.high, column.width,
+            )
+            _close_unary(
+                best, base, rules.closure_symbol, rules.closure_ptr, rules.closure_parent,
+                rules.closure_logp,
+            )
+            count = _collect(best, found)
             item_symbol = grow(item_symbol, items + count)
             item_inside = grow(item_inside, items + count)
-            for t in range(count):
-                s = touched[t]
-                item_symbol[items] = s
-                item_inside[items] = best[s]
-                column.score[s * column.width + i] = best[s]
-                column.low[s] = i
-                column.high[s] = max(column.high[s], i)
-                best[s] = NEG_INF
-                items += 1
+            item_symbol[items : items + count] = found[:count]
+            inside = item_inside[items : items + count]
+            _store(
+                i, best, found[:count], inside, rules.right_number, column.score, column.low,
+                column.high, column.width,
+            )
+            if j < n:
+                rows = _room(rows, sizes[0] + count, sizes[1] + count * (n - 1 - i))
+                sizes[2] = row_count[i]
+                _extend_row(
+                    i, j, n, found[:count], inside, rules.left_number, rows.slot[i], rows.start,
+                    rows.low, rows.high, rows.number, rows.score, row_slots[i], sizes,
+                )
+                row_count[i] = sizes[2]
+            items += count
             cell_ptr[cell_index(i, j) + 1] = items
-    return Chart(cell_ptr, item_symbol[:items].copy(), item_inside[:items].copy())
+        clear_column(column)
+    return Chart(cell_ptr, item_symbol[:items], item_inside[:items], rows)

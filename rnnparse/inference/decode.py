@@ -9,12 +9,20 @@ import numpy as np
 
 from rnnparse.grammar.grammar import Grammar
 from rnnparse.grammar.lexicon import Emissions
-from rnnparse.inference.cky import NEG_INF, Chart, cell_index, inside_chart, rule_arrays
+from rnnparse.inference.cky import (
+    NEG_INF,
+    Chart,
+    cell_index,
+    find_item,
+    inside_chart,
+    lexical_items,
+)
+from rnnparse.inference.contents import Candidates
 from rnnparse.inference.forest import Forest, binarize_candidates
 from rnnparse.inference.glue import glue_edges, glue_scores, with_glue
-from rnnparse.inference.contents import Candidates
 from rnnparse.inference.kbest import TOLERANCE, Problem, enumerate_trees
 from rnnparse.inference.outside import prune
+from rnnparse.inference.rules import rule_arrays
 
 FIRST_WINDOW = 5.0  # nats below the best tree that the first attempt looks at
 WINDOW_FACTOR = 1.7
@@ -62,17 +70,10 @@ class Decoder:
     def _candidates(
         self, n: int, k: int, chart: Chart, emissions: Emissions
     ) -> tuple[Candidates, bool]:
-        root = _item(chart, cell_index(0, n), self._rules.root)
+        root = find_item(chart, cell_index(0, n), self._rules.root)
         glue = glue_scores(n, chart, self._rules) if root < 0 else None
         best = float(chart.inside[root] if glue is None else glue[0])
-        lex_item = np.array(
-            [
-                _item(chart, cell_index(i, i + 1), s)
-                for i in range(n)
-                for s in emissions.symbol[emissions.ptr[i] : emissions.ptr[i + 1]]
-            ],
-            np.int32,
-        )
+        lex_item = lexical_items(chart, emissions.ptr, emissions.symbol)
         window = FIRST_WINDOW if k > 1 else 0.5
         while True:
             candidates, pruned = self._within(
@@ -116,9 +117,3 @@ class Decoder:
         found, dropped = enumerate_trees(problem, root, epsilon)
         return found, bool(graph.pruned or dropped)
 
-
-def _item(chart: Chart, cell: int, symbol: int) -> int:
-    """Number of a symbol's item in a cell, or -1."""
-    first, last = chart.cell_ptr[cell], chart.cell_ptr[cell + 1]
-    found = np.flatnonzero(chart.symbol[first:last] == symbol)
-    return int(first + found[0]) if len(found) else -1

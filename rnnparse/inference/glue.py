@@ -10,18 +10,18 @@ import numpy as np
 from numba import njit
 
 from rnnparse.inference.cky import NEG_INF, cell_index
-from rnnparse.inference.outside import Edges, Hypergraph, add_edge, new_edges
+from rnnparse.inference.outside import Edges, Hypergraph, more_edges, new_edges, put_edge
 
 PENALTY = -1000.0  # log probability of each piece
 
 
 @njit(cache=True, nogil=True)
-def _is_piece(symbol, rules):  # type: ignore[no-untyped-def]
+def _is_piece(symbol, rules):
     return not rules.partial[symbol] and symbol != rules.root
 
 
 @njit(cache=True, nogil=True)
-def glue_scores(n, chart, rules):  # type: ignore[no-untyped-def]
+def glue_scores(n, chart, rules):
     """[n+1] float64: best log probability of glued pieces from each token to the end."""
     best = np.full(n + 1, NEG_INF)
     best[n] = 0.0
@@ -35,7 +35,7 @@ def glue_scores(n, chart, rules):  # type: ignore[no-untyped-def]
 
 
 @njit(cache=True, nogil=True)
-def glue_edges(n, chart, rules, best, outside, threshold):  # type: ignore[no-untyped-def]
+def glue_edges(n, chart, rules, best, outside, threshold):
     """Edges of glue within the threshold; fills the outside scores of the pieces.
 
     Item `items + 1 + i` stands for the glued pieces from token i on, the last one for no piece.
@@ -61,7 +61,9 @@ def glue_edges(n, chart, rules, best, outside, threshold):  # type: ignore[no-un
                     continue
                 outside[item] = max(outside[item], above + best[j])
                 glue_outside[j] = max(glue_outside[j], above + chart.inside[item])
-                edges = add_edge(edges, count, base + i, item, base + j, PENALTY, False)
+                if count == edges.parent.shape[0]:
+                    edges = more_edges(edges)
+                put_edge(edges, count, base + i, item, base + j, PENALTY, False)
                 count += 1
         ptr[i + 1] = count
     return ptr, edges, glue_outside

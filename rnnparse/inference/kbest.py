@@ -19,7 +19,6 @@ from numba import njit
 
 from rnnparse.inference.cky import grow
 from rnnparse.inference.contents import (
-    Contents,
     export,
     intern_node,
     intern_sequence,

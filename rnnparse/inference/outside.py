@@ -12,11 +12,18 @@ from typing import NamedTuple
 import numpy as np
 from numba import njit
 
-from rnnparse.inference.cky import NEG_INF, cell_index, grow
+from rnnparse.inference.cky import (
+    NEG_INF,
+    cell_index,
+    clear_column,
+    find_item,
+    grow,
+    new_column,
+)
 
 
 class Edges(NamedTuple):
-    """A growing list of edges, by item number; `right` is -1 in a unary edge."""
+    """A list of edges, by item number; `right` is -1 in a unary edge."""
 
     parent: np.ndarray  # int32
     left: np.ndarray  # int32
@@ -43,63 +50,9 @@ class Hypergraph(NamedTuple):
     pruned: bool
 
 
-class Positions(NamedTuple):
-    """Items of a row or a column: entry s*width + k is symbol s at split point k, or -1."""
-
-    item: np.ndarray  # int32
-    low: np.ndarray
-    high: np.ndarray
-    width: int
-
-
 @njit(cache=True, nogil=True)
-def _new_positions(symbols, width):  # type: ignore[no-untyped-def]
-    return Positions(
-        np.full(symbols * width, -1, np.int32),
-        np.full(symbols, width, np.int32),
-        np.full(symbols, -1, np.int32),
-        width,
-    )
-
-
-@njit(cache=True, nogil=True)
-def _place(positions, chart, cell, k):  # type: ignore[no-untyped-def]
-    """Enter the items of a cell at split point k."""
-    for t in range(chart.cell_ptr[cell], chart.cell_ptr[cell + 1]):
-        s = chart.symbol[t]
-        positions.item[s * positions.width + k] = t
-        positions.low[s] = min(positions.low[s], k)
-        positions.high[s] = max(positions.high[s], k)
-
-
-@njit(cache=True, nogil=True)
-def _clear(positions, chart, cell, k):  # type: ignore[no-untyped-def]
-    for t in range(chart.cell_ptr[cell], chart.cell_ptr[cell + 1]):
-        s = chart.symbol[t]
-        positions.item[s * positions.width + k] = -1
-        positions.low[s] = positions.width
-        positions.high[s] = -1
-
-
-@njit(cache=True, nogil=True)
-def add_edge(edges, count, parent, left, right, logp, link):  # type: ignore[no-untyped-def]
-    """Append an edge; returns the list, maybe moved to a larger place."""
-    if count == edges.parent.shape[0]:
-        edges = Edges(
-            grow(edges.parent, count + 1), grow(edges.left, count + 1),
-            grow(edges.right, count + 1), grow(edges.logp, count + 1), grow(edges.link, count + 1),
-        )
-    edges.parent[count] = parent
-    edges.left[count] = left
-    edges.right[count] = right
-    edges.logp[count] = logp
-    edges.link[count] = link
-    return edges
-
-
-@njit(cache=True, nogil=True)
-def new_edges(capacity):  # type: ignore[no-untyped-def]
-    """An empty list of edges."""
+def new_edges(capacity):
+    """Room for edges."""
     return Edges(
         np.empty(capacity, np.int32), np.empty(capacity, np.int32), np.empty(capacity, np.int32),
         np.empty(capacity, np.float64), np.empty(capacity, np.bool_),
@@ -107,10 +60,28 @@ def new_edges(capacity):  # type: ignore[no-untyped-def]
 
 
 @njit(cache=True, nogil=True)
-def _unary_edges(cell, chart, rules, item_of, outside, threshold, edges, count):  # type: ignore[no-untyped-def]
-    """Push outside scores down the unary rules of one cell, then list the edges kept."""
-    first, last = chart.cell_ptr[cell], chart.cell_ptr[cell + 1]
-    pruned = False
+def more_edges(edges):
+    """The same edges with room for twice as many."""
+    size = 2 * edges.parent.shape[0]
+    return Edges(
+        grow(edges.parent, size), grow(edges.left, size), grow(edges.right, size),
+        grow(edges.logp, size), grow(edges.link, size),
+    )
+
+
+@njit(cache=True, nogil=True)
+def put_edge(edges, at, parent, left, right, logp, link):
+    """Write an edge where there is room for it."""
+    edges.parent[at] = parent
+    edges.left[at] = left
+    edges.right[at] = right
+    edges.logp[at] = logp
+    edges.link[at] = link
+
+
+@njit(cache=True, nogil=True)
+def _push_unary(first, last, chart, rules, item_of, outside, threshold):
+    """Push outside scores down the unary rules of one cell, to their fixed point."""
     changed = True
     while changed:
         changed = False
@@ -121,6 +92,16 @@ def _unary_edges(cell, chart, rules, item_of, outside, threshold, edges, count):
                 if score > outside[child] and score + chart.inside[child] >= threshold:
                     outside[child] = score
                     changed = True
+
+
+@njit(cache=True, nogil=True)
+def _unary_edges(first, last, chart, rules, item_of, outside, threshold, edges, count):
+    """List the unary edges kept in one cell, child by child.
+
+    Returns:
+        The new number of edges, or -1 where there was no room, and whether any was left out.
+    """
+    pruned = False
     for child in range(first, last):
         s = chart.symbol[child]
         for u in range(rules.child_ptr[s], rules.child_ptr[s + 1]):
@@ -131,17 +112,28 @@ def _unary_edges(cell, chart, rules, item_of, outside, threshold, edges, count):
             if above + rules.unary_logp[u] + chart.inside[child] < threshold:
                 pruned = True
                 continue
-            edges = add_edge(
+            if count == edges.parent.shape[0]:
+                return -1, pruned
+            put_edge(
                 edges, count, parent, child, -1, rules.unary_logp[u], rules.unary_link[u]
             )
             count += 1
-    return edges, count, pruned
+    return count, pruned
 
 
 @njit(cache=True, nogil=True)
-def _binary_edges(cell, chart, rules, row, column, outside, threshold, edges, count):  # type: ignore[no-untyped-def]
-    """List the binary edges kept in one cell and push outside scores to their children."""
-    pruned = False
+def _binary_edges(i, j, chart, rules, column, outside, threshold, edges, count):
+    """List the binary edges kept in cell (i, j) and push outside scores to their children.
+
+    Scores of children are looked up in the rows of the chart and in the column; only for the few
+    edges that are kept, the children's items are searched for.
+
+    Returns:
+        The new number of edges, or -1 where there was no room (what was pushed stays, and is
+        pushed again to no effect), and whether any was left out.
+    """
+    rows, pruned = chart.rows, False
+    cell = cell_index(i, j)
     for parent in range(chart.cell_ptr[cell], chart.cell_ptr[cell + 1]):
         above = outside[parent]
         if above == NEG_INF:
@@ -149,32 +141,70 @@ def _binary_edges(cell, chart, rules, row, column, outside, threshold, edges, co
         s = chart.symbol[parent]
         for r in range(rules.parent_ptr[s], rules.parent_ptr[s + 1]):
             a, b = rules.left_of[r], rules.right_of[r]
+            x = rows.slot[i, a]
+            if x < 0:
+                continue
             here = above + rules.logp_of[r]
-            low, high = max(row.low[a], column.low[b]), min(row.high[a], column.high[b])
-            for k in range(low, high + 1):
-                left, right = row.item[a * row.width + k], column.item[b * column.width + k]
-                if left < 0 or right < 0:
+            for k in range(
+                max(rows.low[x], column.low[b]), min(rows.high[x], column.high[b]) + 1
+            ):
+                one, other = rows.score[rows.start[x] + k], column.score[b * column.width + k]
+                if here + one + other < threshold:
+                    pruned = pruned or one + other > NEG_INF
                     continue
-                if here + chart.inside[left] + chart.inside[right] < threshold:
-                    pruned = True
-                    continue
-                outside[left] = max(outside[left], here + chart.inside[right])
-                outside[right] = max(outside[right], here + chart.inside[left])
-                edges = add_edge(edges, count, parent, left, right, rules.logp_of[r], False)
+                if count == edges.parent.shape[0]:
+                    return -1, pruned
+                left = find_item(chart, cell_index(i, k), rules.left_symbol[a])
+                right = find_item(chart, cell_index(k, j), rules.right_symbol[b])
+                outside[left] = max(outside[left], here + other)
+                outside[right] = max(outside[right], here + one)
+                put_edge(edges, count, parent, left, right, rules.logp_of[r], False)
                 count += 1
-    return edges, count, pruned
+    return count, pruned
 
 
 @njit(cache=True, nogil=True)
-def _alive(chart, cell, outside):  # type: ignore[no-untyped-def]
-    for t in range(chart.cell_ptr[cell], chart.cell_ptr[cell + 1]):
+def _load_column(j, chart, rules, column):
+    """Enter the right children that end at j."""
+    for k in range(j):
+        cell = cell_index(k, j)
+        for t in range(chart.cell_ptr[cell], chart.cell_ptr[cell + 1]):
+            b = rules.right_number[chart.symbol[t]]
+            if b >= 0:
+                column.score[b * column.width + k] = chart.inside[t]
+                column.low[b] = min(column.low[b], k)
+                column.high[b] = k
+
+
+@njit(cache=True, nogil=True)
+def _alive(first, last, outside):
+    for t in range(first, last):
         if outside[t] > NEG_INF:
             return True
     return False
 
 
 @njit(cache=True, nogil=True)
-def prune(n, chart, rules, outside, threshold):  # type: ignore[no-untyped-def]
+def _cell_edges(i, j, chart, rules, column, item_of, outside, threshold, edges, count):
+    """The edges kept in cell (i, j), as `_unary_edges` and `_binary_edges`."""
+    cell = cell_index(i, j)
+    first, last = chart.cell_ptr[cell], chart.cell_ptr[cell + 1]
+    for t in range(first, last):
+        item_of[chart.symbol[t]] = t
+    _push_unary(first, last, chart, rules, item_of, outside, threshold)
+    count, pruned = _unary_edges(
+        first, last, chart, rules, item_of, outside, threshold, edges, count
+    )
+    for t in range(first, last):
+        item_of[chart.symbol[t]] = chart.symbol.shape[0]
+    if count < 0:
+        return count, pruned
+    count, cut = _binary_edges(i, j, chart, rules, column, outside, threshold, edges, count)
+    return count, pruned or cut
+
+
+@njit(cache=True, nogil=True)
+def prune(n, chart, rules, outside, threshold):
     """Outside scores and the edges within the threshold.
 
     Args:
@@ -184,47 +214,39 @@ def prune(n, chart, rules, outside, threshold):  # type: ignore[no-untyped-def]
         outside [items + 1] float64: 0 for the root item (or what glue rules give), else -inf;
             filled in place. The last entry stays -inf: it stands for symbols a cell lacks.
         threshold: the least log probability of a tree that matters.
+
+    Returns:
+        A `Hypergraph`.
     """
-    symbols = rules.category.shape[0]
-    cells = n * (n + 1) // 2
-    live = np.empty(cells, np.int64)
-    edge_ptr = np.zeros(cells + 1, np.int64)
+    live = np.empty(n * (n + 1) // 2, np.int64)
+    edge_ptr = np.zeros(n * (n + 1) // 2 + 1, np.int64)
     edges = new_edges(4096)
-    count = lives = 0
+    lives = 0
     pruned = False
-    item_of = np.full(symbols, chart.symbol.shape[0], np.int64)
-    row = _new_positions(symbols, n + 1)
-    column = _new_positions(symbols, n + 1)
+    item_of = np.full(rules.category.shape[0], chart.symbol.shape[0], np.int64)
+    column = new_column(rules.right_symbol.shape[0], n + 1)
     for j in range(n, 0, -1):
-        for k in range(j):
-            _place(column, chart, cell_index(k, j), k)
+        _load_column(j, chart, rules, column)
         for i in range(j):
             cell = cell_index(i, j)
-            if not _alive(chart, cell, outside):
+            if not _alive(chart.cell_ptr[cell], chart.cell_ptr[cell + 1], outside):
                 continue
-            for t in range(chart.cell_ptr[cell], chart.cell_ptr[cell + 1]):
-                item_of[chart.symbol[t]] = t
-            edges, count, cut = _unary_edges(
-                cell, chart, rules, item_of, outside, threshold, edges, count
-            )
+            count, cut = np.int64(-1), False
+            while count < 0:
+                count, cut = _cell_edges(
+                    i, j, chart, rules, column, item_of, outside, threshold, edges,
+                    edge_ptr[lives],
+                )
+                if count < 0:
+                    edges = more_edges(edges)
             pruned = pruned or cut
-            for t in range(chart.cell_ptr[cell], chart.cell_ptr[cell + 1]):
-                item_of[chart.symbol[t]] = chart.symbol.shape[0]
-            for k in range(i + 1, j):
-                _place(row, chart, cell_index(i, k), k)
-            edges, count, cut = _binary_edges(
-                cell, chart, rules, row, column, outside, threshold, edges, count
-            )
-            pruned = pruned or cut
-            for k in range(i + 1, j):
-                _clear(row, chart, cell_index(i, k), k)
             live[lives] = cell
             lives += 1
             edge_ptr[lives] = count
-        for k in range(j):
-            _clear(column, chart, cell_index(k, j), k)
+        clear_column(column)
+    count = edge_ptr[lives]
     kept = Edges(
-        edges.parent[:count].copy(), edges.left[:count].copy(), edges.right[:count].copy(),
-        edges.logp[:count].copy(), edges.link[:count].copy(),
+        edges.parent[:count], edges.left[:count], edges.right[:count], edges.logp[:count],
+        edges.link[:count],
     )
-    return Hypergraph(live[:lives].copy(), edge_ptr[: lives + 1].copy(), kept, outside, pruned)
+    return Hypergraph(live[:lives], edge_ptr[: lives + 1], kept, outside, pruned)

@@ -6,7 +6,6 @@ import pytest
 from hypothesis import HealthCheck, assume, given, settings
 from hypothesis import strategies as st
 
-from rnnparse.inference import decode
 from rnnparse.inference.decode import Decoder, Parse
 from rnnparse.inference.forest import candidate_tree
 from tests.inference.brute import TooManyTrees, Twin, as_tree
