@@ -13,6 +13,11 @@ from typing import IO, Any
 
 import numpy as np
 
+try:
+    import fcntl
+except ImportError:  # Windows
+    fcntl = None  # type: ignore[assignment]
+
 
 def write_atomically(path: Path, write: Callable[[IO[bytes]], Any]) -> None:
     """Write a file under a temporary name beside it, then rename it."""
@@ -50,6 +55,23 @@ def write_json(path: Path, value: Any) -> None:
     """Write a value as JSON."""
     text = json.dumps(value, indent=2, ensure_ascii=False) + "\n"
     write_atomically(path, lambda file: file.write(text.encode("utf-8")))
+
+
+def hold_lock(path: Path) -> IO[bytes]:
+    """Open a file that one process at a time can hold, until it is closed or the process ends.
+
+    Raises:
+        BlockingIOError: another process holds it (systems without POSIX locks let all in).
+        OSError: the file cannot be written.
+    """
+    file = open(path, "ab")  # noqa: SIM115
+    if fcntl is not None:
+        try:
+            fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except OSError:
+            file.close()
+            raise
+    return file
 
 
 def replace_folder(folder: Path, new: Path, old: Path) -> None:

@@ -40,16 +40,21 @@ def hold_out(trees: Sequence[Tree], seed: int) -> tuple[list[Tree], list[Tree]]:
     Raises:
         TreebankError: fewer than two trees.
     """
-    if len(trees) < 2:
-        raise TreebankError(
-            "a treebank of one tree leaves nothing to tune on; give more trees or --dev"
-        )
+    require_two(trees)
     order = np.random.default_rng([seed, 0]).permutation(len(trees))
     held = set(order[: max(1, len(trees) // HELD_OUT)].tolist())
     return (
         [tree for i, tree in enumerate(trees) if i not in held],
         [tree for i, tree in enumerate(trees) if i in held],
     )
+
+
+def require_two(trees: Sequence[Tree]) -> None:
+    """Raise TreebankError where there are not trees both to learn from and to tune on."""
+    if len(trees) < 2:
+        raise TreebankError(
+            "a treebank of one tree leaves nothing to tune on; give more trees or --dev"
+        )
 
 
 def fingerprint(*parts: object) -> str:

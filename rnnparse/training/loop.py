@@ -105,8 +105,9 @@ def train_network(
     model = CVG(state.parameters, config.engine)
     optimizer = make_optimizer(config.optimizer, config.learning_rate)
     optimizer.build(model.trainable_variables)
-    for variable, value in zip(optimizer.variables, state.optimizer, strict=False):
-        variable.assign(value)
+    if state.optimizer:
+        for variable, value in zip(optimizer.variables, state.optimizer, strict=True):
+            variable.assign(value)
     last = epochs or config.epochs
     while state.epoch < last and (epochs or not _is_over(state.history, config.patience)):
         began = time.perf_counter()
@@ -131,6 +132,11 @@ def train_network(
             state.best = result
         on_epoch(state)
     return state
+
+
+def check_optimizer(config: TrainingConfig) -> None:
+    """Raise ConfigError for an unknown optimiser at once, not after hours of making lists."""
+    make_optimizer(config.optimizer, config.learning_rate)
 
 
 def _running_mean(state: TrainingState) -> Parameters:

@@ -2,13 +2,11 @@
 
 from __future__ import annotations
 
-import json
 import logging
 import os
-import shutil
 import time
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import closing, contextmanager
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
@@ -18,20 +16,28 @@ from nltk.tree import Tree
 
 from rnnparse import __version__
 from rnnparse.config import TrainingConfig
-from rnnparse.errors import ConfigError
 from rnnparse.evaluation import evaluate
-from rnnparse.files import write_atomically, write_json
+from rnnparse.files import write_json
 from rnnparse.grammar.unknown import WordVectors
 from rnnparse.inference.forest import candidate_tree
 from rnnparse.models.parameters import Parameters
 from rnnparse.models.vectors import read_vectors
 from rnnparse.parser import Parser, refuse_foreign
 from rnnparse.training.checkpoint import TrainingState, load_state, save_state
-from rnnparse.training.data import fingerprint, hold_out, load_clean
+from rnnparse.training.data import fingerprint, hold_out, load_clean, require_two
 from rnnparse.training.lists import cache_folder
-from rnnparse.training.loop import BETAS, best_epoch, choose, f1_of, score_all, train_network
-from rnnparse.training.prepare import Lists, Problem, make_lists, make_problem
-from rnnparse.training.telemetry import TensorBoardLog
+from rnnparse.training.loop import (
+    BETAS,
+    best_epoch,
+    check_optimizer,
+    choose,
+    f1_of,
+    score_all,
+    train_network,
+)
+from rnnparse.training.prepare import Lists, Problem, head_table, make_lists, make_problem
+from rnnparse.training.telemetry import TensorBoardLog, require_tensorboard
+from rnnparse.training.workspace import Workspace
 from rnnparse.trees.cleaning import words
 from rnnparse.trees.embedded import embedded_treebank
 
@@ -78,11 +84,9 @@ class TrainingReport:
 class _Run:
     """The stages of one run, with what they share."""
 
-    def __init__(self, config: TrainingConfig, out: Path, progress: bool) -> None:
-        self.config, self.out, self.progress = config, out, progress
-        self.partial = out.with_name(out.name + ".partial")
-        self.jobs = config.jobs or os.cpu_count() or 1
-        self.report = TrainingReport(str(out), 0, 0)
+    def __init__(self, config: TrainingConfig, work: Workspace, progress: bool) -> None:
+        self.config, self.work, self.progress = config, work, progress
+        self.report = TrainingReport("", 0, 0)
 
     @contextmanager
     def stage(self, name: str) -> Iterator[None]:
@@ -102,7 +106,9 @@ class _Run:
             trees = load_clean(config.treebank)
         if config.dev:
             dev = load_clean(config.dev)
-        elif not dev and not config.folds:
+        elif config.folds:
+            require_two(trees)
+        elif not dev:
             trees, dev = hold_out(trees, config.seed)
         vectors = None
         if config.vectors:
@@ -122,20 +128,22 @@ class _Run:
     def lists(self, train: list[Tree], dev: list[Tree], vectors: WordVectors | None) -> Lists:
         cache = cache_folder(self.config.cache)
         return make_lists(
-            train, dev, vectors, self.config, cache, jobs=self.jobs, progress=self.progress
+            train, dev, vectors, self.config, cache, jobs=self.config.jobs, progress=self.progress
         )
 
     def train(
         self, problem: Problem, key: str, name: str, epochs: int | None = None
     ) -> TrainingState:
         """Train the network, saving the state after every epoch under `name`."""
-        file = self.partial / f"{name}.npz"
+        file = self.work.state_file(name)
         state = load_state(file, key)
+        if state is not None:
+            self.work.log(name, state.history)  # the run may have ended before it did
         board = TensorBoardLog(self.config.tensorboard, name)
 
         def on_epoch(state: TrainingState) -> None:
             save_state(file, state, key)
-            self._log(name, state)
+            self.work.log(name, state.history)
             board.write(state)
 
         done = train_network(
@@ -152,16 +160,14 @@ class _Run:
         board.close()
         return done
 
-    def _log(self, name: str, state: TrainingState) -> None:
-        lines = "".join(json.dumps(entry) + "\n" for entry in state.history)
-        write_atomically(
-            self.partial / f"{name}.jsonl", lambda file: file.write(lines.encode("utf-8"))
-        )
-
     def parser(self, lists: Lists, problem: Problem, parameters: Parameters, beta: float) -> Parser:
         about = {
             "version": __version__,
-            "config": self.config.to_dict(),
+            "config": {
+                name: value
+                for name, value in self.config.to_dict().items()
+                if name not in _NOT_DECISIVE
+            },
             "dev_scores": {
                 name: getattr(self.report, name) for name in ("base_f1", "cvg_f1", "oracle_f1")
             },
@@ -202,45 +208,58 @@ def train(
         RnnparseError: input that cannot be read, a setting that cannot be met, an `out` that is
             no model or cannot be written.
     """
-    run = _Run(config, Path(out), progress)
-    _open_partial(run, resume)
+    folder = Path(out).resolve()
+    refuse_foreign(folder)
+    check_optimizer(config)
+    require_tensorboard(config.tensorboard)
+    with closing(Workspace(folder, resume)) as work:
+        run = _Run(config, work, progress)
+        run.report.model = os.fspath(out)
+        parser = _stages(run)
+        with run.stage("saving"):
+            parser.save(folder)
+        write_json(folder / "report.json", run.report.to_dict())
+        work.finish(folder)
+    return run.report
+
+
+def _stages(run: _Run) -> Parser:
+    """Everything up to the trained parser."""
+    config = run.config
     with run.stage("reading"):
         trees, dev, vectors = run.read()
+        description = _describe(config, trees, dev, vectors)
+        run.work.agree(description)
     with run.stage("grammar and lists"):
         lists = run.lists(trees, dev, vectors)
     with run.stage("forests"):
         problem = make_problem(lists, trees, dev, vectors, config)
-    key = fingerprint(trees, dev, problem.initial.vectors, config.to_dict() | _NOT_DECISIVE)
+    key = fingerprint(description)
     with run.stage("SU-RNN"):
         if config.folds:
             parameters, beta = _train_with_folds(run, trees, vectors, problem, key)
         else:
             parameters, beta = _train_with_dev(run, lists, dev, problem, key)
-    with run.stage("saving"):
-        parser = run.parser(lists, problem, parameters, beta)
-        parser.save(out)
-        _keep_logs(run)
-    write_json(Path(out) / "report.json", run.report.to_dict())
-    return run.report
+    return run.parser(lists, problem, parameters, beta)
 
 
-_NOT_DECISIVE = {"jobs": None, "cache": None, "tensorboard": None}  # settings without effect
+_SOURCES = ("treebank", "dev", "vectors", "heads")  # settings whose content decides, not the name
+_NOT_DECISIVE = ("jobs", "cache", "tensorboard")  # settings without effect on the model
 
 
-def _open_partial(run: _Run, resume: bool) -> None:
-    refuse_foreign(run.out)
-    try:
-        if not resume and run.partial.exists():
-            shutil.rmtree(run.partial)
-        run.partial.mkdir(parents=True, exist_ok=True)
-    except OSError as error:
-        raise ConfigError(f"cannot write to {run.partial}: {error.strerror}") from error
-
-
-def _keep_logs(run: _Run) -> None:
-    for log in run.partial.glob("*.jsonl"):
-        shutil.copy(log, run.out / log.name)
-    shutil.rmtree(run.partial)
+def _describe(
+    config: TrainingConfig, trees: list[Tree], dev: list[Tree], vectors: WordVectors | None
+) -> dict[str, Any]:
+    """All that decides what a run gives, ready for JSON."""
+    settings = config.to_dict()
+    return {
+        "version": __version__,
+        "training trees": fingerprint(trees),
+        "development trees": fingerprint(dev),
+        "word vectors": vectors and fingerprint(vectors.words, vectors.matrix),
+        "head rules": fingerprint(head_table(config.heads).to_text()),
+        **{name: settings[name] for name in settings if name not in _SOURCES + _NOT_DECISIVE},
+    }
 
 
 def _train_with_dev(

@@ -12,18 +12,18 @@ from rnnparse.training.checkpoint import TrainingState
 CURVES = ("hinge", "objective", "violated", "dev_f1", "beta", "seconds")
 
 
-class TensorBoardLog:
-    """Writes one point an epoch for each curve; does nothing where no folder is given.
+def require_tensorboard(folder: str | None) -> None:
+    """Raise MissingExtraError where a folder is given and TensorBoard is not installed."""
+    if folder is not None and importlib.util.find_spec("tensorboard") is None:
+        raise MissingExtraError("tensorboard", "tensorboard")
 
-    Raises:
-        MissingExtraError: a folder is given and TensorBoard is not installed.
-    """
+
+class TensorBoardLog:
+    """Writes one point an epoch for each curve; does nothing where no folder is given."""
 
     def __init__(self, folder: str | None, name: str) -> None:
         self._writer = None
         if folder is not None:
-            if importlib.util.find_spec("tensorboard") is None:
-                raise MissingExtraError("tensorboard", "tensorboard")
             self._writer = tf.summary.create_file_writer(str(Path(folder) / name))
 
     def write(self, state: TrainingState) -> None:

@@ -1,0 +1,212 @@
+"""Training runs that are killed at chosen moments, in processes forked from one that has imported
+everything. Run as a program it reads a list of scenarios as JSON and tells what became of each:
+
+    [{"settings": {...}, "out": "model", "kills": [["replaced", 3], ["step", 2]]}, ...]
+
+The run is killed at the first event, resumed, killed at the second event, and so on, and resumed
+once more without a kill. Events are counted from 1 in each process; see `_EVENTS`.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import shutil
+import signal
+import subprocess
+import sys
+import threading
+import time
+import traceback
+from collections.abc import Callable
+from itertools import islice
+from pathlib import Path
+from typing import Any
+
+from nltk.tree import Tree
+
+from rnnparse.trees.brackets import read_trees, write_trees
+from rnnparse.trees.embedded import embedded_treebank
+
+FILES = ("config.json", "grammar.npz", "vocabulary.txt", "weights.npz", "checksums.json")
+TINY: dict[str, Any] = {"kbest": 10, "dim": 5, "epochs": 2, "batch_size": 10, "jobs": 1}
+"""Settings of a run of a second."""
+
+
+def write_treebank(path: Path, count: int, part: str = "train") -> str:
+    """Write the first trees of a part of the embedded treebank; returns the path as text."""
+    write_trees(islice(read_trees(embedded_treebank(part)), count), path)
+    return str(path)
+
+
+def write_bracketed(path: Path, *texts: str) -> str:
+    """Write trees given as text."""
+    write_trees([Tree.fromstring(text) for text in texts], path)
+    return str(path)
+
+
+def run_scenarios(scenarios: list[dict[str, Any]]) -> list[dict[str, Any]]:
+    """For each scenario its exit statuses (-9 for killed), and what was written to stderr."""
+    done = subprocess.run(
+        [sys.executable, "-m", "tests.training.runs"],
+        input=json.dumps(scenarios),
+        capture_output=True,
+        text=True,
+        cwd=Path(__file__).parents[2],
+    )
+    assert done.returncode == 0, done.stderr
+    results: list[dict[str, Any]] = json.loads(done.stdout)
+    return results
+
+
+def model_bytes(folder: str | Path) -> dict[str, bytes]:
+    """The files of a model that equal runs share."""
+    return {name: (Path(folder) / name).read_bytes() for name in FILES}
+
+
+def logs(folder: str | Path) -> dict[str, list[dict[str, Any]]]:
+    """The logs of a run without the seconds."""
+    found = {}
+    for file in sorted(Path(folder).glob("*.jsonl")):
+        entries = [json.loads(line) for line in file.read_text().splitlines()]
+        found[file.name] = [
+            {name: value for name, value in entry.items() if name != "seconds"} for entry in entries
+        ]
+    return found
+
+
+# -- in the process that forks -----------------------------------------------------------------
+
+
+def _die() -> None:
+    os.kill(os.getpid(), signal.SIGKILL)
+    time.sleep(60)
+
+
+def _counted(owner: Any, name: str, at: int, *, after: bool = False) -> None:
+    """Die at call number `at` of a function, before or after it does its work."""
+    original, calls = getattr(owner, name), iter(range(1, 1 << 30))
+
+    def counting(*args: Any, **kwargs: Any) -> Any:
+        here = next(calls) == at
+        if here and not after:
+            _die()
+        result = original(*args, **kwargs)
+        if here:
+            _die()
+        return result
+
+    setattr(owner, name, counting)
+
+
+def _half_written(at: int) -> None:
+    """Die when half of array file number `at` is written."""
+    import io
+
+    import numpy as np
+
+    original, calls = np.savez, iter(range(1, 1 << 30))
+
+    def savez(file: Any, **arrays: Any) -> None:
+        if next(calls) == at:
+            whole = io.BytesIO()
+            original(whole, **arrays)
+            file.write(whole.getvalue()[: whole.tell() // 2])
+            file.flush()
+            _die()
+        original(file, **arrays)
+
+    np.savez = savez  # type: ignore[assignment]
+
+
+def _half_removed(at: int) -> None:
+    """Die when one file of folder number `at` that is removed is gone."""
+    calls = iter(range(1, 1 << 30))
+    original = shutil.rmtree
+
+    def rmtree(path: Any, *args: Any, **kwargs: Any) -> None:
+        if Path(path).is_dir() and next(calls) == at:
+            sorted(Path(path).iterdir())[0].unlink()
+            _die()
+        original(path, *args, **kwargs)
+
+    shutil.rmtree = rmtree  # type: ignore[assignment]
+
+
+def _after_milliseconds(milliseconds: int) -> None:
+    timer = threading.Timer(milliseconds / 1000, _die)
+    timer.daemon = True
+    timer.start()
+
+
+def _at_step(at: int) -> None:
+    from rnnparse.models.cvg import CVG
+
+    _counted(CVG, "hinge_gradients", at)
+
+
+_EVENTS: dict[str, Callable[[int], None]] = {
+    "replacing": lambda at: _counted(os, "replace", at),
+    "replaced": lambda at: _counted(os, "replace", at, after=True),
+    "renaming": lambda at: _counted(Path, "rename", at),
+    "renamed": lambda at: _counted(Path, "rename", at, after=True),
+    "removing": _half_removed,
+    "unlinked": lambda at: _counted(Path, "unlink", at, after=True),
+    "writing": _half_written,
+    "step": _at_step,
+    "milliseconds": _after_milliseconds,
+}
+
+
+def _train(settings: dict[str, Any], out: str, resume: bool, kill: tuple[str, int] | None) -> int:
+    """Train in a process of its own; its exit status, -9 if it was killed."""
+    child = os.fork()
+    if child == 0:
+        status = 1
+        try:
+            from rnnparse.config import TrainingConfig
+            from rnnparse.training import lists
+            from rnnparse.training.pipeline import train
+
+            lists.PART = 8
+            if kill is not None:
+                _EVENTS[kill[0]](kill[1])
+            train(TrainingConfig(**settings), out, resume=resume, progress=False)
+            status = 0
+        except BaseException:
+            traceback.print_exc()
+        finally:
+            sys.stderr.flush()
+            os._exit(status)
+    return os.waitstatus_to_exitcode(os.waitpid(child, 0)[1])
+
+
+def _scenario(settings: dict[str, Any], out: str, kills: list[tuple[str, int]]) -> dict[str, Any]:
+    statuses = []
+    for i, kill in enumerate([*kills, None]):
+        statuses.append(_train(settings, out, i > 0, kill))
+    return {"out": out, "kills": kills, "statuses": statuses}
+
+
+def _warm_up() -> None:
+    """Load the compiled kernels before the first fork; but run no TensorFlow, which has threads."""
+    import numpy as np
+
+    from rnnparse.models.objective import hinge_gradients
+    from rnnparse.training.loop import score_all
+    from tests.training.problems import small_problem
+
+    problem = small_problem(12)
+    weights = problem.initial
+    score_all(weights, problem.store)
+    for array in weights:
+        array.setflags(write=False)  # as TensorFlow hands them over
+    batch = problem.store.batch(np.arange(len(problem.store)))
+    hinge_gradients(batch, weights)
+
+
+if __name__ == "__main__":
+    import rnnparse.training.pipeline  # noqa: F401
+
+    _warm_up()
+    json.dump([_scenario(**scenario) for scenario in json.load(sys.stdin)], sys.stdout)
