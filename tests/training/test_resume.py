@@ -15,30 +15,25 @@ pytestmark = pytest.mark.skipif(not hasattr(os, "fork"), reason="kills need fork
 
 Kills = list[tuple[str, int]]
 
+# The files of a run: run.json, six of lists, for each of two epochs a state and a log, the model.
 SINGLE: list[Kills] = [
     [],
-    # run.json, six files of lists, for each of two epochs a state and a log, then the model.
     [("replaced", 1)],
-    [("replacing", 3)],
     [("writing", 4)],
-    [("step", 1)],
     [("step", 6)],
-    [("writing", 9)],
-    [("replaced", 9)],
+    [("replacing", 8)],
     [("replaced", 11)],
-    [("renaming", 1)],
     [("renamed", 1)],
-    [("unlinked", 1)],
     [("milliseconds", 250)],
     # Several times over.
     [("replaced", 2), ("step", 2), ("step", 5), ("writing", 2), ("renaming", 1)],
 ]
+FOLDS: list[Kills] = [[], [("step", 4), ("replaced", 1), ("step", 1)], [("replaced", 25)]]
+REPLACING: list[Kills] = [[], [("renaming", 1)], [("renamed", 1)], [("removing", 1)]]
 
 
-def scenarios(
-    tmp_path: Path, kills: list[Kills], **settings: Any
-) -> tuple[list[dict[str, Any]], list[str]]:
-    """One run for each list of kills, each with a cache of its own; the folders of the models."""
+def scenarios(tmp_path: Path, kills: list[Kills], **settings: Any) -> list[dict[str, Any]]:
+    """One run for each list of kills, each with a cache of its own."""
     folders = [str(tmp_path / f"run{i}" / "model") for i in range(len(kills))]
     return [
         {
@@ -47,7 +42,7 @@ def scenarios(
             "kills": kill,
         }
         for out, kill in zip(folders, kills, strict=True)
-    ], folders
+    ]
 
 
 def assert_all_like_the_first(results: list[dict[str, Any]]) -> None:
@@ -71,68 +66,63 @@ def was_killed(result: dict[str, Any]) -> bool:
     return by_the_clock or all(status == -9 for status in result["statuses"][:-1])
 
 
-def test_a_killed_run_goes_on_to_the_same_bytes(tmp_path: Path) -> None:
+@pytest.fixture(scope="module")
+def results(tmp_path_factory: pytest.TempPathFactory) -> dict[str, list[dict[str, Any]]]:
+    """All runs of this file but the slow ones, in one process, which has to be started but once."""
+    tmp_path = tmp_path_factory.mktemp("resume")
     treebank = write_treebank(tmp_path / "train.mrg", 40)
-    runs, _ = scenarios(tmp_path, SINGLE, treebank=treebank)
-    results = run_scenarios(runs)
-    assert_all_like_the_first(results)
-    assert all(map(was_killed, results)), [(r["kills"], r["statuses"]) for r in results]
+    few = write_treebank(tmp_path / "few.mrg", 20)
+    runs = {
+        "single": scenarios(tmp_path / "single", SINGLE, treebank=treebank),
+        "folds": scenarios(tmp_path / "folds", FOLDS, treebank=few, folds=2, jackknife=2),
+        "older": scenarios(tmp_path / "older", [[]] * len(REPLACING), treebank=few, dim=3),
+        "newer": scenarios(tmp_path / "older", REPLACING, treebank=few),
+        "others": scenarios(tmp_path / "others", [[]] * 3, treebank=treebank),
+    }
+    for run, change in zip(runs["others"], ({"jobs": 2}, {"jobs": 0}, {"seed": 1}), strict=True):
+        run["settings"] |= change
+    done = iter(run_scenarios([run for group in runs.values() for run in group]))
+    return {name: [next(done) for _ in group] for name, group in runs.items()}
 
 
-def test_folds_and_jackknife_resume_too(tmp_path: Path) -> None:
-    treebank = write_treebank(tmp_path / "train.mrg", 24)
-    kills: list[Kills] = [
-        [],
-        [("step", 4)],
-        [("step", 7), ("replaced", 1), ("step", 1)],
-        [("replaced", 25)],
-        [("milliseconds", 700)],
-    ]
-    runs, _ = scenarios(tmp_path, kills, treebank=treebank, folds=2, jackknife=2)
-    results = run_scenarios(runs)
-    assert_all_like_the_first(results)
-    assert all(map(was_killed, results)), [(r["kills"], r["statuses"]) for r in results]
+@pytest.mark.parametrize("group", ["single", "folds"])
+def test_a_killed_run_goes_on_to_the_same_bytes(
+    results: dict[str, list[dict[str, Any]]], group: str
+) -> None:
+    assert_all_like_the_first(results[group])
+    assert all(map(was_killed, results[group])), results[group]
 
 
-def test_an_older_model_stays_until_the_new_one_is_whole(tmp_path: Path) -> None:
-    treebank = write_treebank(tmp_path / "train.mrg", 20)
-    kills: list[Kills] = [[], [("renaming", 1)], [("renamed", 1)], [("renamed", 2)]]
-    kills += [[("removing", 1)], [("removing", 1), ("removing", 1)]]
-    first, folders = scenarios(tmp_path, [[]] * len(kills), treebank=treebank, dim=3)
-    second, _ = scenarios(tmp_path, kills, treebank=treebank)
-    run_scenarios(first)
-    old = model_bytes(folders[0])
-    results = run_scenarios(second)
-    assert_all_like_the_first(results)
-    assert model_bytes(folders[0]) != old
-    assert all(map(was_killed, results)), [(r["kills"], r["statuses"]) for r in results]
+def test_an_older_model_is_replaced_whenever_the_run_is_killed(
+    results: dict[str, list[dict[str, Any]]],
+) -> None:
+    assert all(result["statuses"] == [0] for result in results["older"])
+    assert_all_like_the_first(results["newer"])
+    assert all(map(was_killed, results["newer"])), results["newer"]
 
 
-def test_what_does_not_matter_changes_nothing(tmp_path: Path) -> None:
-    """The same seed again, more threads, another place of the cache, the same trees elsewhere."""
-    treebank = write_treebank(tmp_path / "train.mrg", 40)
-    runs, folders = scenarios(tmp_path, [[], [], [], []], treebank=treebank)
-    runs[1]["settings"]["jobs"] = 2
-    runs[2]["settings"]["jobs"] = 0
-    runs[3]["settings"]["seed"] = 1
-    assert all(result["statuses"] == [0] for result in run_scenarios(runs))
-    first, *others = map(model_bytes, folders)
-    assert others[0] == others[1] == first
-    assert others[2]["weights.npz"] != first["weights.npz"]
+def test_what_does_not_matter_changes_nothing(results: dict[str, list[dict[str, Any]]]) -> None:
+    """More threads and another place of the cache; but the seed does matter."""
+    first = model_bytes(results["single"][0]["out"])
+    two, all_cores, other_seed = (model_bytes(result["out"]) for result in results["others"])
+    assert two == all_cores == first
+    assert other_seed["weights.npz"] != first["weights.npz"]
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("settings", [{}, {"folds": 2}, {"jackknife": 3, "jobs": 2}])
-def test_killed_at_every_event(tmp_path: Path, settings: dict[str, Any]) -> None:
+@pytest.mark.parametrize(
+    ("settings", "every"), [({}, 1), ({"folds": 2}, 3), ({"jackknife": 3, "jobs": 2}, 4)]
+)
+def test_killed_at_every_event(tmp_path: Path, settings: dict[str, Any], every: int) -> None:
     treebank = write_treebank(tmp_path / "train.mrg", 30)
     kills: list[Kills] = [[]]
     for event in ("replacing", "replaced", "writing", "step"):
-        kills += [[(event, at)] for at in range(1, 31)]
+        kills += [[(event, at)] for at in range(1, 31, every)]
     kills += [[("unlinked", at)] for at in range(1, 6)]
-    runs, _ = scenarios(tmp_path, kills, treebank=treebank, **settings)
+    runs = scenarios(tmp_path, kills, treebank=treebank, **settings)
     results = run_scenarios(runs)
     assert_all_like_the_first(results)
-    assert sum(was_killed(result) for result in results) > 40
+    assert sum(was_killed(result) for result in results) > 50 / every
 
 
 @pytest.mark.slow
@@ -140,9 +130,9 @@ def test_killed_at_random_moments(tmp_path: Path) -> None:
     treebank = write_treebank(tmp_path / "train.mrg", 60)
     rng = random.Random(0)
     kills: list[Kills] = [[]]
-    for _ in range(40):
+    for _ in range(20):
         kills.append([("milliseconds", rng.randrange(20, 1500)) for _ in range(4)])
-    runs, _ = scenarios(tmp_path, kills, treebank=treebank, folds=2, epochs=3, jobs=2)
+    runs = scenarios(tmp_path, kills, treebank=treebank, folds=2, epochs=3, jobs=2)
     results = run_scenarios(runs)
     assert_all_like_the_first(results)
-    assert sum(-9 in result["statuses"] for result in results) > 20
+    assert sum(-9 in result["statuses"] for result in results) > 10
