@@ -70,7 +70,7 @@ def load_state(path: Path, key: str) -> TrainingState | None:
             best=_parameters(arrays, "best"),
             optimizer=[arrays[f"optimizer_{i}"] for i in range(count)],
         )
-    except (OSError, ValueError, KeyError) as error:
+    except (OSError, ValueError, KeyError, TypeError) as error:
         raise ModelError(f"{path}: damaged checkpoint ({error}); train without --resume") from error
     if about["key"] != key:
         raise ModelError(

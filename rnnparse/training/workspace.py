@@ -13,7 +13,7 @@ from rnnparse.errors import ConfigError, ModelError
 from rnnparse.files import hold_lock, write_atomically, write_json
 
 _LOG = logging.getLogger("rnnparse")
-_OURS = ("*.npz", "*.jsonl", "run.json", ".*.tmp", "lock")
+_STATE, _LOGS, _LOCK = ("run.json", "*.npz", ".*.tmp"), ("*.jsonl",), "lock"
 
 
 class Workspace:
@@ -31,10 +31,11 @@ class Workspace:
         self.folder = out.with_name(out.name + ".partial")
         try:
             self.folder.mkdir(parents=True, exist_ok=True)
-            self._lock = hold_lock(self.folder / "lock")
-            if not resume and self._files("run.json", "*.npz"):
-                _LOG.warning("%s: the unfinished run is discarded and begun anew", self.folder)
-                self._remove(*_OURS[:-1])
+            self._lock = hold_lock(self.folder / _LOCK)
+            if not resume:
+                if self._files("*.npz"):
+                    _LOG.warning("%s: the unfinished run is discarded and begun anew", self.folder)
+                self._remove(*_STATE, *_LOGS)
         except BlockingIOError as error:
             raise ConfigError(
                 f"{self.folder}: another run works here; wait for it, or give another --out"
@@ -80,9 +81,9 @@ class Workspace:
 
     def finish(self, model: Path) -> None:
         """Copy the logs to the model, which is written, and remove the rest."""
-        for log in self._files("*.jsonl"):
+        for log in self._files(*_LOGS):
             shutil.copy(log, model / log.name)
-        self._remove(*_OURS)
+        self._remove(*_STATE, *_LOGS, _LOCK)
         if not any(self.folder.iterdir()):
             self.folder.rmdir()
 

@@ -1,0 +1,182 @@
+from __future__ import annotations
+
+import logging
+import multiprocessing
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+from rnnparse.errors import ConfigError, ModelError
+from rnnparse.files import write_arrays
+from rnnparse.models.parameters import Parameters
+from rnnparse.training.checkpoint import TrainingState, load_state, save_state
+from rnnparse.training.workspace import Workspace
+
+HISTORY: list[dict[str, Any]] = [{"epoch": 1, "dev_f1": 50.0}]
+
+
+def weights(value: float) -> Parameters:
+    return Parameters(
+        np.full((4, 3), value, np.float32),
+        np.full((2, 7, 3), value, np.float32),
+        np.full((2, 3), value, np.float32),
+    )
+
+
+@pytest.fixture
+def state() -> TrainingState:
+    optimizer = [np.array(3), np.array(0.5, np.float32), np.ones((4, 3), np.float32)]
+    return TrainingState(1, HISTORY, weights(1), weights(2), weights(3), optimizer)
+
+
+def names(folder: Path) -> list[str]:
+    return sorted(path.name for path in folder.iterdir())
+
+
+def _work(out: Path, held: Any, done: Any) -> None:
+    work = Workspace(out, resume=False)
+    held.set()
+    done.wait(60)
+    work.close()
+
+
+# -- states ------------------------------------------------------------------------------------
+
+
+def test_a_state_comes_back(tmp_path: Path, state: TrainingState) -> None:
+    save_state(tmp_path / "a.npz", state, "key")
+    found = load_state(tmp_path / "a.npz", "key")
+    assert found is not None
+    assert (found.epoch, found.history) == (1, HISTORY)
+    for which in ("parameters", "mean", "best"):
+        for one, other in zip(getattr(found, which), getattr(state, which), strict=True):
+            np.testing.assert_array_equal(one, other)
+    for one, other in zip(found.optimizer, state.optimizer, strict=True):
+        np.testing.assert_array_equal(one, other)
+        assert (one.dtype, one.shape) == (other.dtype, other.shape)
+
+
+def test_no_file_is_no_state(tmp_path: Path) -> None:
+    assert load_state(tmp_path / "a.npz", "key") is None
+
+
+def test_a_state_of_another_run_is_refused(tmp_path: Path, state: TrainingState) -> None:
+    save_state(tmp_path / "a.npz", state, "key")
+    with pytest.raises(ModelError, match="other data or settings"):
+        load_state(tmp_path / "a.npz", "another")
+
+
+def test_a_damaged_state_is_refused_with_the_way_out(tmp_path: Path, state: TrainingState) -> None:
+    file = tmp_path / "a.npz"
+    save_state(file, state, "key")
+    whole = file.read_bytes()
+    flipped = bytearray(whole)
+    flipped[len(whole) // 3] ^= 4
+    for damaged in (b"", whole[:100], whole[:-1], bytes(flipped), b"text" * 99):
+        file.write_bytes(damaged)
+        with pytest.raises(ModelError, match=r"a\.npz: damaged checkpoint .*without --resume"):
+            load_state(file, "key")
+    write_arrays(file, {"about": np.frombuffer(b"[1, 2]", np.uint8)})
+    with pytest.raises(ModelError, match="damaged checkpoint"):
+        load_state(file, "key")
+
+
+# -- the folder --------------------------------------------------------------------------------
+
+
+def test_a_new_run_begins_with_nothing_and_says_so(
+    tmp_path: Path, state: TrainingState, caplog: pytest.LogCaptureFixture
+) -> None:
+    work = Workspace(tmp_path / "model", resume=False)
+    work.agree({"dim": 1})
+    assert caplog.messages == []
+    work.log("network", HISTORY)
+    save_state(work.state_file("network"), state, "key")
+    (work.folder / ".network.npz.77.tmp").write_bytes(b"half")
+    work.close()
+    with caplog.at_level(logging.WARNING):
+        again = Workspace(tmp_path / "model", resume=False)
+    assert "unfinished run is discarded" in caplog.text
+    assert names(again.folder) == ["lock"]
+    again.close()
+
+
+def test_what_is_resumed_is_kept(tmp_path: Path, state: TrainingState) -> None:
+    work = Workspace(tmp_path / "model", resume=True)
+    assert names(work.folder) == ["lock"]
+    work.agree({"dim": 1})
+    save_state(work.state_file("network"), state, "key")
+    work.close()
+    again = Workspace(tmp_path / "model", resume=True)
+    again.agree({"dim": 1})
+    assert load_state(again.state_file("network"), "key") is not None
+    again.close()
+
+
+def test_another_run_is_told_what_differs(tmp_path: Path) -> None:
+    work = Workspace(tmp_path / "model", resume=False)
+    work.agree({"dim": 25, "l2": 0.1, "seed": 0, "old": None})
+    with pytest.raises(ConfigError) as error:
+        work.agree({"dim": 50, "l2": 0.1, "seed": 0, "new": 1})
+    text = str(error.value)
+    assert "dim was 25, is 50" in text
+    assert "new was None, is 1" in text
+    assert "seed" not in text and "l2" not in text
+    assert "train without --resume" in text
+    for damaged in (b"{", b"[1]", b"\xff", b"3"):
+        (work.folder / "run.json").write_bytes(damaged)
+        with pytest.raises(ModelError, match=r"run\.json: damaged"):
+            work.agree({"dim": 25})
+    work.close()
+
+
+def test_logs_go_to_the_model_and_the_folder_goes(tmp_path: Path, state: TrainingState) -> None:
+    model = tmp_path / "model"
+    model.mkdir()
+    work = Workspace(model, resume=False)
+    work.agree({})
+    work.log("network", HISTORY)
+    save_state(work.state_file("network"), state, "key")
+    work.finish(model)
+    work.close()
+    assert names(tmp_path) == ["model"]
+    assert (model / "network.jsonl").read_text() == '{"epoch": 1, "dev_f1": 50.0}\n'
+
+
+def test_files_of_others_are_never_removed(tmp_path: Path) -> None:
+    folder = tmp_path / "model.partial"
+    folder.mkdir()
+    (folder / "notes.txt").write_text("mine")
+    (tmp_path / "model").mkdir()
+    work = Workspace(tmp_path / "model", resume=False)
+    work.agree({})
+    work.finish(tmp_path / "model")
+    work.close()
+    assert names(folder) == ["notes.txt"]
+
+
+def test_one_run_at_a_time(tmp_path: Path) -> None:
+    pytest.importorskip("fcntl")
+    context = multiprocessing.get_context("spawn")
+    held, done = context.Event(), context.Event()
+    process = context.Process(target=_work, args=(tmp_path / "model", held, done))
+    process.start()
+    try:
+        assert held.wait(60)
+        for resume in (True, False):
+            with pytest.raises(ConfigError, match="another run works here"):
+                Workspace(tmp_path / "model", resume)
+    finally:
+        process.kill()
+        process.join()
+    Workspace(tmp_path / "model", resume=True).close()  # a killed run holds nothing
+
+
+def test_a_place_that_cannot_be_written_is_an_error(tmp_path: Path) -> None:
+    (tmp_path / "file").write_text("text")
+    (tmp_path / "model.partial").write_text("text")
+    for out in (tmp_path / "file" / "model", tmp_path / "model"):
+        with pytest.raises(ConfigError, match="cannot write to"):
+            Workspace(out, resume=False)
