@@ -1,10 +1,12 @@
-"""Paths to data that lies outside the project; tests that need it skip where it is absent."""
+"""What tests in several folders share: data from outside the project, and a trained model."""
 
 from __future__ import annotations
 
 from pathlib import Path
 
 import pytest
+
+from rnnparse.cli import main
 
 SHARED = Path(__file__).resolve().parents[2] / "shared"
 
@@ -15,3 +17,11 @@ def shared() -> Path:
     if not SHARED.is_dir():
         pytest.skip("the folder ../shared with real treebanks is absent")
     return SHARED
+
+
+@pytest.fixture(scope="session")
+def trained(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A model trained on the embedded treebank as `rnnparse train` does it, defaults and all."""
+    folder = tmp_path_factory.mktemp("trained")
+    assert main(["train", "--out", str(folder / "model"), "--cache", str(folder / "cache")]) == 0
+    return folder / "model"

@@ -241,11 +241,11 @@ def _against(args: argparse.Namespace, gold: list[Tree], evaluation: Evaluation)
     other = evaluate(gold, load_trees(args.against), evaluation.params)
     result = paired_bootstrap(evaluation, other, seed=args.seed)
     rows = [
-        ("F1 of the other", number(other.summary()["f1"])),
-        ("difference", f"{result.difference:+.2f}"),
+        ("difference in F1", f"{result.difference:+.2f}"),
         ("95 % interval", f"{result.low:+.2f} to {result.high:+.2f}"),
         ("p", number(result.p_value, 4)),
         ("sentences", str(result.sentences)),
     ]
     value = {"f1": other.summary()["f1"], **asdict(result)}
-    return "against", value, columns((f"against {args.against}", ""), rows)
+    table = columns(("F1 of the other", number(value["f1"])), rows)
+    return "against", value, f"against {args.against}\n{table}"

@@ -125,6 +125,13 @@ def _add_learning(parser: argparse.ArgumentParser) -> None:
         "or none if the target is among them",
         choices=TIES,
     )
+    group.add_argument(
+        "--no-averaging",
+        dest="averaging",
+        action="store_false",
+        default=argparse.SUPPRESS,
+        help="take the weights of one epoch, not their mean over the epochs",
+    )
     _option(group, "--engine", "what computes scores and gradients", choices=ENGINES)
     _option(group, "--seed", "of all that is random", "N", whole)
 

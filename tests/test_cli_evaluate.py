@@ -1,0 +1,122 @@
+"""`rnnparse evaluate` and `rnnparse evalb`: the same numbers, in EVALB's words or in ours."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+
+from rnnparse.cli import main
+from rnnparse.trees.brackets import load_trees
+from rnnparse.trees.embedded import embedded_treebank
+
+TEST = embedded_treebank("test")
+
+
+def printed_json(capsys: pytest.CaptureFixture[str], *arguments: str | Path) -> dict:
+    assert main([*map(str, arguments), "--json"]) == 0
+    found = json.loads(capsys.readouterr().out)
+    assert isinstance(found, dict)
+    return found
+
+
+@pytest.mark.parametrize("scorer", ["pcfg", "cvg"])
+def test_scores_are_those_of_evalb_on_the_written_trees(
+    trained: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str], scorer: str
+) -> None:
+    out = tmp_path / "trees.mrg"
+    ours = printed_json(capsys, "evaluate", trained, TEST, "--scorer", scorer, "--out", out)
+    theirs = printed_json(capsys, "evalb", TEST, out)
+    assert theirs.items() <= {**ours, "stopped": False}.items()
+    assert ours["scorer"] == scorer and ours["sentences"] == 200 and ours["errors"] == 0
+    assert [tree.leaves() for tree in load_trees(out)] == [
+        tree.leaves() for tree in load_trees(TEST)
+    ]
+
+
+def test_the_network_halves_the_wrong_attachments(
+    trained: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    pcfg = tmp_path / "pcfg.mrg"
+    options = ["--attachments", "--by-label", "--by-length"]
+    base = printed_json(
+        capsys, "evaluate", trained, TEST, "--scorer", "pcfg", "--out", pcfg, *options
+    )
+    cvg = printed_json(capsys, "evaluate", trained, TEST, "--against", pcfg, *options)
+    wrong = [found["attachments"]["all"] for found in (base, cvg)]
+    assert wrong[0]["total"] == wrong[1]["total"]
+    assert 2 * (wrong[1]["total"] - wrong[1]["correct"]) <= wrong[0]["total"] - wrong[0]["correct"]
+    assert sum(row["gold"] for row in cvg["by_label"]) == cvg["gold_brackets"]
+    assert sum(row["sentences"] for row in cvg["by_length"]) == 200
+    assert cvg["against"]["f1"] == base["f1"]
+    assert cvg["against"]["difference"] == pytest.approx(cvg["f1"] - base["f1"])
+    assert cvg["against"]["p_value"] < 0.05
+
+
+def test_tables_for_people(
+    trained: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    gold = tmp_path / "gold.mrg"
+    gold.write_text("".join(TEST.read_text().splitlines(keepends=True)[:20]))
+    options = ["--attachments", "--by-label", "--by-length", "--against", str(gold)]
+    assert main(["evaluate", str(trained), str(gold), *options]) == 0
+    out = capsys.readouterr().out
+    titles = [part.split("\n")[0].split("  ")[0] for part in out.split("\n\n")]
+    assert titles == ["scorer: cvg", "label", "words", "attachment of", f"against {gold}"]
+    assert "\nF1 of the other           100.00\n" in out
+
+
+def test_gold_trees_of_other_looks(
+    trained: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Traces, function tags, other roots, brackets as they are, and a tree of traces alone."""
+    gold = tmp_path / "gold.mrg"
+    gold.write_text(
+        "( (S (NP-SBJ (PRP They)) (VP (VBD ate)\n  (NP (NN udon)) (NP (-NONE- *T*-1))) (. .)) )\n"
+        "(ROOT (NP (-NONE- *)))\n(ROOT (S (NP (PRP They)) (VP (VBD ate)) (-RRB- )) (. .)))\n"
+        "(NN udon)\n"
+    )
+    found = printed_json(capsys, "evaluate", trained, gold, "--out", tmp_path / "out.mrg")
+    assert (found["sentences"], found["errors"], found["skipped"]) == (3, 0, 0)
+    assert found["gold_brackets"] == 4 + 3
+    leaves = [tree.leaves() for tree in load_trees(tmp_path / "out.mrg")]
+    assert leaves == [["They", "ate", "udon", "."], ["They", "ate", "-RRB-", "."], ["udon"]]
+
+
+def test_gold_without_a_word_is_an_error(
+    trained: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    (tmp_path / "gold.mrg").write_text("(TOP (NP (-NONE- *)))\n")
+    assert main(["evaluate", str(trained), str(tmp_path / "gold.mrg")]) == 2
+    assert "gold.mrg: no tree with words" in capsys.readouterr().err
+
+
+# ---- evalb ---------------------------------------------------------------------------------------
+@pytest.mark.parametrize("case", ["sample", "errors", "mutated", "wsj-dev"])
+def test_evalb_prints_what_evalb_prints(
+    shared: Path, capfdbinary: pytest.CaptureFixture[bytes], case: str
+) -> None:
+    folder = shared / "evalb-cases"
+    arguments = ["evalb", str(folder / f"{case}.gld"), str(folder / f"{case}.tst")]
+    if case == "sample":
+        arguments += ["-p", str(folder / "sample.prm")]
+    assert main(arguments) == (1 if case == "errors" else 0)
+    out, err = capfdbinary.readouterr()
+    assert out == (folder / f"{case}.rsl").read_bytes()
+    assert err == (folder / f"{case}.err").read_bytes()
+
+
+def test_too_many_errors_stop_evalb_unless_they_may(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    gold, test = tmp_path / "gold", tmp_path / "test"
+    gold.write_text("(TOP (NP (NN a)))\n" * 15)
+    test.write_text("(TOP (NP (NN b)))\n" * 14 + "(TOP (NP (NN a)))\n")
+    assert main(["evalb", str(gold), str(test), "--json"]) == 1
+    out, err = capsys.readouterr()
+    assert json.loads(out)["stopped"] is True and len(err.splitlines()) == 12
+    found = printed_json(capsys, "evalb", gold, test, "--max-error", "1000")
+    assert (found["stopped"], found["errors"], found["valid"], found["f1"]) == (False, 14, 1, 100.0)
+    assert main(["evalb", str(gold), str(test), "-e", "1000"]) == 0
+    assert "Number of Error sentence  =     14" in capsys.readouterr().out

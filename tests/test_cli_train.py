@@ -1,0 +1,94 @@
+"""`rnnparse train`: options reach the run, and the report is printed."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import fields
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from rnnparse.cli import main
+from rnnparse.config import TrainingConfig
+from rnnparse.training import pipeline
+
+OPTIONS: dict[str, Any] = {
+    "dev": "d.mrg",
+    "vectors": "v.txt",
+    "kbest": 7,
+    "dim": 3,
+    "epochs": 4,
+    "patience": 2,
+    "batch_size": 5,
+    "learning_rate": 0.5,
+    "l2": 0.25,
+    "kappa": 0.75,
+    "optimizer": "adam",
+    "engine": "tensorflow",
+    "tie": "uniform",
+    "target": "oracle",
+    "heads": "left",
+    "jackknife": 3,
+    "seed": 9,
+    "jobs": 1,
+    "tensorboard": "t",
+    "cache": "c",
+}
+
+
+class Report:
+    """What a run returns, without a run."""
+
+    def to_dict(self) -> dict[str, Any]:
+        return {"cvg_f1": 90.5}
+
+    def format_table(self) -> str:
+        return "the table"
+
+
+@pytest.fixture
+def runs(monkeypatch: pytest.MonkeyPatch) -> list[tuple[TrainingConfig, str, bool]]:
+    """The runs that would have begun."""
+    found = []
+
+    def train(config: TrainingConfig, out: str, *, resume: bool, progress: bool) -> Report:
+        found.append((config, out, resume))
+        return Report()
+
+    monkeypatch.setattr(pipeline, "train", train)
+    return found
+
+
+def test_every_setting_has_an_option(runs: list[Any], capsys: pytest.CaptureFixture[str]) -> None:
+    arguments = ["train", "t.mrg", "--out", "m", "--resume", "--json"]
+    arguments += ["--prune-vectors", "--no-averaging"]
+    for name, value in OPTIONS.items():
+        arguments += ["--head-rules" if name == "heads" else f"--{name}".replace("_", "-")]
+        arguments += [str(value)]
+    assert main(arguments) == 0
+    config = TrainingConfig(treebank="t.mrg", prune_vectors=True, averaging=False, **OPTIONS)
+    assert runs == [(config, "m", True)]
+    assert json.loads(capsys.readouterr().out) == {"cvg_f1": 90.5}
+    covered = {"treebank", "prune_vectors", "averaging", "folds", *OPTIONS}
+    assert covered == {field.name for field in fields(TrainingConfig)}
+
+
+def test_without_options_the_defaults_of_the_library_hold(
+    runs: list[Any], capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert main(["train"]) == 0
+    assert runs == [(TrainingConfig(), "model", False)]
+    out, err = capsys.readouterr()
+    assert out == "the table\n" and "rnnparse parse model" in err
+
+
+def test_folds_take_the_place_of_dev(runs: list[Any]) -> None:
+    assert main(["train", "t.mrg", "--folds", "5"]) == 0
+    assert runs[0][0] == TrainingConfig(treebank="t.mrg", folds=5)
+
+
+def test_the_network_beats_the_grammar_it_ranks(trained: Path) -> None:
+    report = json.loads((trained / "report.json").read_text(encoding="utf-8"))
+    assert report["base_f1"] + 1 < report["cvg_f1"] <= report["oracle_f1"]
+    assert set(report["seconds"]) and (report["sentences"], report["dev_sentences"]) == (1600, 200)
