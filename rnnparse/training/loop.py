@@ -6,19 +6,20 @@ import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from itertools import pairwise
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from tqdm import tqdm
 
 from rnnparse.config import TrainingConfig
-from rnnparse.models.cvg import CVG
 from rnnparse.models.parameters import Parameters
 from rnnparse.models.scorer import Scorer
 from rnnparse.models.store import ForestStore
-from rnnparse.optim.adagrad import make_optimizer
 from rnnparse.training.checkpoint import TrainingState
 from rnnparse.training.data import BracketCounts
+
+if TYPE_CHECKING:
+    from rnnparse.models.cvg import CVG
 
 BETAS = (0.0, 0.02, 0.05, 0.1, 0.15, 0.2, 0.3, 0.4, 0.6, 0.8, 1.0, 1.5, 2.0, 3.0)
 """Weights of log P that are tried on dev."""
@@ -100,6 +101,10 @@ def train_network(
     Returns:
         The state after the last epoch; `best` holds the weights of the best one.
     """
+    # Loaded only now: TensorFlow takes as much memory as the k-best lists before it.
+    from rnnparse.models.cvg import CVG
+    from rnnparse.optim.adagrad import make_optimizer
+
     if state is None:
         state = TrainingState(0, [], initial, initial, initial)
     model = CVG(state.parameters, config.engine)
@@ -136,7 +141,10 @@ def train_network(
 
 def check_optimizer(config: TrainingConfig) -> None:
     """Raise ConfigError for an unknown optimiser at once, not after hours of making lists."""
-    make_optimizer(config.optimizer, config.learning_rate)
+    if config.optimizer != TrainingConfig.optimizer:  # the default needs no TensorFlow to check
+        from rnnparse.optim.adagrad import make_optimizer
+
+        make_optimizer(config.optimizer, config.learning_rate)
 
 
 def _running_mean(state: TrainingState) -> Parameters:

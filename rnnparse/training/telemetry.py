@@ -6,7 +6,6 @@ import importlib.util
 from pathlib import Path
 
 from rnnparse.errors import MissingExtraError
-from rnnparse.models.tf import tf
 from rnnparse.training.checkpoint import TrainingState
 
 CURVES = ("hinge", "objective", "violated", "dev_f1", "beta", "seconds")
@@ -24,12 +23,16 @@ class TensorBoardLog:
     def __init__(self, folder: str | None, name: str) -> None:
         self._writer = None
         if folder is not None:
+            from rnnparse.models.tf import tf
+
             self._writer = tf.summary.create_file_writer(str(Path(folder) / name))
 
     def write(self, state: TrainingState) -> None:
         """Add the last epoch."""
         if self._writer is None:
             return
+        from rnnparse.models.tf import tf
+
         entry = state.history[-1]
         with self._writer.as_default(step=entry["epoch"]):
             for curve in CURVES:
