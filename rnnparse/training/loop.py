@@ -121,7 +121,7 @@ def train_network(
         state.parameters = model.parameters()
         state.mean = _running_mean(state)
         result = state.mean if config.averaging else state.parameters
-        state.optimizer = [np.array(variable) for variable in optimizer.variables]
+        state.optimizer = [variable.value.numpy() for variable in optimizer.variables]
         entry["epoch"] = state.epoch
         if tuning is not None:
             totals = bracket_totals(result, tuning)
@@ -142,6 +142,7 @@ def train_network(
 def check_optimizer(config: TrainingConfig) -> None:
     """Raise ConfigError for an unknown optimiser at once, not after hours of making lists."""
     if config.optimizer != TrainingConfig.optimizer:  # the default needs no TensorFlow to check
+        import rnnparse.models.tf  # noqa: F401  (it starts TensorFlow quietly)
         from rnnparse.optim.adagrad import make_optimizer
 
         make_optimizer(config.optimizer, config.learning_rate)

@@ -206,6 +206,8 @@ def _warm_up() -> None:
 
 
 if __name__ == "__main__":
+    import rnnparse.models.cvg
+    import rnnparse.optim.adagrad
     import rnnparse.training.pipeline  # noqa: F401
 
     _warm_up()
