@@ -17,23 +17,23 @@ from typing import NamedTuple
 import numpy as np
 from numba import njit
 
-from rnnparse.inference.rules import RuleArrays
-
 NEG_INF = -np.inf
 
 
-class Rows(NamedTuple):
-    """Scores of the left children: one slot for each start position i and symbol that occurs there.
+SLOT = np.dtype(
+    [("start", np.int64), ("number", np.int32), ("low", np.int32), ("high", np.int32)], align=True
+)
 
-    The score of slot x over tokens i..k-1 is score[start[x] + k], -inf where it has none; all k
-    that have one lie in low[x]..high[x].
+
+class Rows(NamedTuple):
+    """Scores of the left children: one slot for each start position and symbol that occurs there.
+
+    The score of slot x over tokens i..k-1 is score[slots[x].start + k], -inf where it has none;
+    all k that have one lie in slots[x].low..high. `number` is the left child's number.
     """
 
     slot: np.ndarray  # [n, L] int32: slot of each left child's number, or -1
-    start: np.ndarray  # int64
-    low: np.ndarray  # int32
-    high: np.ndarray  # int32
-    number: np.ndarray  # int32: the left child's number
+    slots: np.ndarray  # SLOT
     score: np.ndarray  # float64
 
 
@@ -76,27 +76,17 @@ def grow(array, size):
 
 
 @njit(cache=True, nogil=True)
-def find_item(chart, cell, symbol):
-    """Number of a symbol's item in a cell, or -1; a binary search."""
-    low, high = chart.cell_ptr[cell], chart.cell_ptr[cell + 1]
+def find_item(cell_ptr, symbol, cell, wanted):
+    """Number of a symbol's item in a cell of a `Chart`, or -1; a binary search."""
+    low, high = cell_ptr[cell], cell_ptr[cell + 1]
     while low < high:
         middle = (low + high) // 2
-        if chart.symbol[middle] < symbol:
+        if symbol[middle] < wanted:
             low = middle + 1
         else:
             high = middle
-    found = low < chart.cell_ptr[cell + 1] and chart.symbol[low] == symbol
+    found = low < cell_ptr[cell + 1] and symbol[low] == wanted
     return low if found else np.int64(-1)
-
-
-@njit(cache=True, nogil=True)
-def lexical_items(chart, lex_ptr, lex_symbol):
-    """int32: number of the item of each token's tag states, given as in `inside_chart`."""
-    items = np.empty(lex_symbol.shape[0], np.int32)
-    for i in range(lex_ptr.shape[0] - 1):
-        for t in range(lex_ptr[i], lex_ptr[i + 1]):
-            items[t] = find_item(chart, cell_index(i, i + 1), lex_symbol[t])
-    return items
 
 
 @njit(cache=True, nogil=True)
@@ -124,14 +114,14 @@ def clear_column(column):
 
 @njit(cache=True, nogil=True)
 def _apply_binary(
-    best, slots, start, slot_low, slot_high, number, left_score,
-    pair_ptr, pair_right, rule_ptr, parent, logp, score, low, high, width,
+    best, row, slots, left_score, score, low, high, width,
+    pair_ptr, pair_right, rule_ptr, rule_parent, rule_logp,
 ):
     """Raise `best` by every binary rule over the slots of a row and the column."""
     one = np.uint64(1)
-    for x in slots:
-        left, a = np.uint64(number[x]), np.uint64(start[x])
-        first, last = slot_low[x], slot_high[x]
+    for x in row:
+        slot = slots[x]
+        left, a, first, last = np.uint64(slot.number), np.uint64(slot.start), slot.low, slot.high
         for pair in range(pair_ptr[left], pair_ptr[left + one]):
             right = pair_right[pair]
             begin, end = max(first, low[right]), min(last, high[right])
@@ -145,8 +135,8 @@ def _apply_binary(
             if split == NEG_INF:
                 continue
             for r in range(rule_ptr[pair], rule_ptr[pair + one]):
-                total, old = split + logp[r], best[parent[r]]
-                best[parent[r]] = total if total > old else old
+                total, old = split + rule_logp[r], best[rule_parent[r]]
+                best[rule_parent[r]] = total if total > old else old
 
 
 @njit(cache=True, nogil=True)
@@ -191,90 +181,77 @@ def _store(i, best, symbol, inside, right_number, score, low, high, width):
 
 
 @njit(cache=True, nogil=True)
-def _extend_row(
-    i, j, n, symbol, inside, left_number, slot, start, low, high, number, score, slots, sizes
-):
-    """Enter the left children of cell (i, j) into its row.
+def _extend_row(i, j, n, symbol, inside, left_number, slot, slots, score, row, size):
+    """Enter the left children of cell (i, j) into their row.
 
-    `slots` lists the slots of the row, sizes[2] of them; sizes[0] and sizes[1] are how many slots
-    and scores there are in all rows.
+    Args:
+        i, j, n: start and end of the cell, number of tokens.
+        symbol, inside: the items of the cell.
+        left_number, slot, slots, score: see `RuleArrays` and `Rows`; `slot` [L] of this row.
+        row: the slots of this row.
+        size [2]: number of slots and scores of all rows.
+
+    Returns:
+        How many slots were added to the row.
     """
     width = n - 1 - i  # a left child ends before the last token
+    added = 0
     for t in range(symbol.shape[0]):
         a = left_number[symbol[t]]
         if a < 0:
             continue
         x = slot[a]
         if x < 0:
-            x = sizes[0]
-            slot[a], number[x] = x, a
-            slots[sizes[2]] = x
-            start[x] = sizes[1] - (i + 1)
-            low[x] = j
-            for k in range(sizes[1], sizes[1] + width):
+            x = size[0]
+            slot[a] = x
+            row[added] = x
+            slots[x].start = size[1] - (i + 1)
+            slots[x].number = a
+            slots[x].low = j
+            for k in range(size[1], size[1] + width):
                 score[k] = NEG_INF
-            sizes[0] += 1
-            sizes[1] += width
-            sizes[2] += 1
-        score[start[x] + j] = inside[t]
-        high[x] = j
+            size[0] += 1
+            size[1] += width
+            added += 1
+        score[slots[x].start + j] = inside[t]
+        slots[x].high = j
+    return added
 
 
 @njit(cache=True, nogil=True)
-def _new_rows(n, left_children):
-    return Rows(
-        np.full((n, left_children), -1, np.int32),
-        np.empty(1024, np.int64), np.empty(1024, np.int32), np.empty(1024, np.int32),
-        np.empty(1024, np.int32), np.empty(64 * n * n, np.float64),
-    )
-
-
-@njit(cache=True, nogil=True)
-def _room(rows, slots, scores):
-    """The rows with room for so many slots and scores."""
-    return Rows(
-        rows.slot, grow(rows.start, slots), grow(rows.low, slots), grow(rows.high, slots),
-        grow(rows.number, slots), grow(rows.score, scores),
-    )
-
-
-@njit(cache=True, nogil=True)
-def inside_chart(n, lex_ptr, lex_symbol, lex_logp, rules: RuleArrays):
+def inside_chart(n, lex_ptr, lex_symbol, lex_logp, rules):
     """Fill the chart of a sentence of n tokens.
 
     Args:
         n: number of tokens.
         lex_ptr [n+1] int64, lex_symbol int32, lex_logp float64: the tag states of each token with
             log P(word | tag).
-        rules: the grammar.
+        rules: a `RuleArrays`.
 
     Returns:
         A `Chart`. Scores are log probabilities of the best derivation (Viterbi inside) in which
         no unary chain repeats a category.
     """
-    symbols = rules.category.shape[0]
     left_children = rules.left_symbol.shape[0]
     cells = n * (n + 1) // 2
     cell_ptr = np.zeros(cells + 1, np.int64)
-    item_symbol = np.empty(400 * cells, np.int32)
-    item_inside = np.empty(400 * cells, np.float64)
+    item_symbol, item_inside = np.empty(400 * cells, np.int32), np.empty(400 * cells, np.float64)
     items = 0
-    rows = _new_rows(n, left_children)
-    row_slots = np.empty((n, left_children), np.int32)
-    row_count = np.zeros(n, np.int64)
-    sizes = np.zeros(3, np.int64)
+    slot = np.full((n, left_children), -1, np.int32)
+    slots, left_score, size = np.empty(1024, SLOT), np.empty(64 * n * n), np.zeros(2, np.int64)
+    row, row_count = np.empty((n, left_children), np.int32), np.zeros(n, np.int64)
     column = new_column(rules.right_symbol.shape[0], n + 1)
-    best = np.full(symbols, NEG_INF)
-    base = np.empty(rules.closure_symbol.shape[0], np.float64)
-    found = np.empty(symbols, np.int32)
+    best, found = np.full(rules.category.shape[0], NEG_INF), np.empty_like(rules.category)
+    base = np.empty(rules.closure_symbol.shape[0])
     for j in range(1, n + 1):
         for t in range(lex_ptr[j - 1], lex_ptr[j]):
             best[lex_symbol[t]] = max(best[lex_symbol[t]], lex_logp[t])
         for i in range(j - 1, -1, -1):
             _apply_binary(
-                best, row_slots[i, : row_count[i]], rows.start, rows.low, rows.high, rows.number,
-                rows.score, rules.pair_ptr, rules.pair_right, rules.rule_ptr, rules.parent,
-                rules.logp, column.score, column.low, column.high, column.width,
+                best, row[i, : row_count[i]], slots, left_score,
+                column.score, column.low, column.high, column.width,
+                rules.pair_ptr, rules.pair_right, rules.rule_ptr, rules.rule_parent,
+                rules.rule_logp,
             )
             _close_unary(
                 best, base, rules.closure_symbol, rules.closure_ptr, rules.closure_parent,
@@ -284,20 +261,19 @@ def inside_chart(n, lex_ptr, lex_symbol, lex_logp, rules: RuleArrays):
             item_symbol = grow(item_symbol, items + count)
             item_inside = grow(item_inside, items + count)
             item_symbol[items : items + count] = found[:count]
-            inside = item_inside[items : items + count]
+            symbol, inside = item_symbol[items : items + count], item_inside[items : items + count]
             _store(
-                i, best, found[:count], inside, rules.right_number, column.score, column.low,
-                column.high, column.width,
+                i, best, symbol, inside, rules.right_number,
+                column.score, column.low, column.high, column.width,
             )
             if j < n:
-                rows = _room(rows, sizes[0] + count, sizes[1] + count * (n - 1 - i))
-                sizes[2] = row_count[i]
-                _extend_row(
-                    i, j, n, found[:count], inside, rules.left_number, rows.slot[i], rows.start,
-                    rows.low, rows.high, rows.number, rows.score, row_slots[i], sizes,
+                slots = grow(slots, size[0] + count)
+                left_score = grow(left_score, size[1] + count * (n - 1 - i))
+                row_count[i] += _extend_row(
+                    i, j, n, symbol, inside, rules.left_number, slot[i], slots, left_score,
+                    row[i, row_count[i] :], size,
                 )
-                row_count[i] = sizes[2]
             items += count
             cell_ptr[cell_index(i, j) + 1] = items
         clear_column(column)
-    return Chart(cell_ptr, item_symbol[:items], item_inside[:items], rows)
+    return Chart(cell_ptr, item_symbol[:items], item_inside[:items], Rows(slot, slots, left_score))

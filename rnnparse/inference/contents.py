@@ -13,7 +13,7 @@ import numpy as np
 from numba import njit
 
 from rnnparse.inference.cky import grow
-from rnnparse.inference.hashing import EMPTY, Map, find_slot, grow_map, intern, new_map
+from rnnparse.inference.hashing import EMPTY, crowded, find_slot, intern, larger, new_table
 
 
 class Candidates(NamedTuple):
@@ -35,122 +35,149 @@ class Candidates(NamedTuple):
     logp: np.ndarray
 
 
-class Contents(NamedTuple):
-    """The store of sequences and nodes; `size` holds how many there are of each."""
+SEQUENCE = np.dtype(
+    [
+        ("first", np.int64),  # its nodes are members[first:first+length]
+        ("length", np.int32),
+        ("next", np.int32),  # the next sequence with the same hash code, or -1
+    ],
+    align=True,
+)
+NODE = np.dtype(
+    [
+        ("category", np.int32),
+        ("sequence", np.int32),  # -1 for a tag
+        ("start", np.int32),
+        ("end", np.int32),
+    ],
+    align=True,
+)
+SEQUENCES, MEMBERS, NODES = range(3)
 
-    size: np.ndarray  # [2] int64
-    seq_ptr: np.ndarray  # sequence q is seq_node[seq_ptr[q]:seq_ptr[q+1]]
-    seq_node: np.ndarray
-    seq_next: np.ndarray  # the next sequence with the same hash code, or -1
-    seq_map: Map  # hash code to the latest sequence
-    category: np.ndarray
-    sequence: np.ndarray  # of each node, -1 for a preterminal
-    start: np.ndarray
-    end: np.ndarray
-    node_map: Map
+
+class Contents(NamedTuple):
+    """The store of sequences and nodes."""
+
+    sequences: np.ndarray  # SEQUENCE
+    members: np.ndarray  # int32, the nodes of all sequences
+    sequence_table: np.ndarray  # hash code to the latest sequence
+    nodes: np.ndarray  # NODE
+    node_table: np.ndarray  # category and sequence, or category and position, to the node
+    size: np.ndarray  # [3] int64: number of sequences, members and nodes
 
 
 @njit(cache=True, nogil=True)
-def new_contents():  # type: ignore[no-untyped-def]
+def new_contents():
     """An empty store."""
     return Contents(
-        np.zeros(2, np.int64),
-        np.zeros(1024, np.int64), np.empty(4096, np.int32), np.empty(1024, np.int32),
-        new_map(1024),
-        np.empty(512, np.int32), np.empty(512, np.int32), np.empty(512, np.int32),
-        np.empty(512, np.int32), new_map(512),
+        np.empty(1024, SEQUENCE), np.empty(4096, np.int32), new_table(1024),
+        np.empty(1024, NODE), new_table(1024), np.zeros(3, np.int64),
     )
 
 
 @njit(cache=True, nogil=True)
-def _same(contents, sequence, buffer, length):  # type: ignore[no-untyped-def]
-    first = contents.seq_ptr[sequence]
-    if contents.seq_ptr[sequence + 1] - first != length:
-        return False
-    for p in range(length):
-        if contents.seq_node[first + p] != buffer[p]:
-            return False
-    return True
+def has_room(length, sequences, members, sequence_table, nodes, node_table, size):
+    """Whether a node over a new sequence of at most `length` nodes fits in."""
+    return (
+        size[SEQUENCES] < sequences.shape[0]
+        and size[MEMBERS] + length <= members.shape[0]
+        and size[NODES] < nodes.shape[0]
+        and not crowded(sequence_table, size[SEQUENCES])
+        and not crowded(node_table, size[NODES])
+    )
 
 
 @njit(cache=True, nogil=True)
-def intern_sequence(contents, buffer, length):  # type: ignore[no-untyped-def]
-    """The number of the sequence buffer[:length]; returns the store, maybe moved, and the number."""
+def more_contents(contents, length):
+    """The same store with room for one more node, as `has_room` asks."""
+    size, sequence_table, node_table = contents.size, contents.sequence_table, contents.node_table
+    if crowded(sequence_table, size[SEQUENCES]):
+        sequence_table = larger(sequence_table)
+    if crowded(node_table, size[NODES]):
+        node_table = larger(node_table)
+    return Contents(
+        grow(contents.sequences, size[SEQUENCES] + 1),
+        grow(contents.members, size[MEMBERS] + length),
+        sequence_table,
+        grow(contents.nodes, size[NODES] + 1),
+        node_table,
+        size,
+    )
+
+
+@njit(cache=True, nogil=True)
+def _same(sequence, members, buffer, length):
+    same = sequence.length == length
+    p = 0
+    while same and p < length:
+        same = members[sequence.first + p] == buffer[p]
+        p += 1
+    return same
+
+
+@njit(cache=True, nogil=True)
+def intern_sequence(buffer, length, sequences, members, table, size):
+    """The number of the sequence buffer[:length], which is entered where it is new."""
     code = np.int64(0)
     for p in range(length):
         code = code * np.int64(1000003) + buffer[p] + 1
     code &= np.int64(0x3FFFFFFFFFFFFFFF)
-    table = contents.seq_map
-    slot = find_slot(table.keys, code)
-    latest = np.int32(-1) if table.keys[slot] == EMPTY else table.values[slot]
+    slot = find_slot(table, code)
+    latest = np.int64(-1) if table[slot, 0] == EMPTY else table[slot, 1]
     found = latest
-    while found >= 0 and not _same(contents, found, buffer, length):
-        found = contents.seq_next[found]
+    while found >= 0 and not _same(sequences[found], members, buffer, length):
+        found = np.int64(sequences[found].next)
     if found >= 0:
-        return contents, found
-    new = contents.size[0]
-    table.keys[slot] = code
-    table.values[slot] = new
-    if 2 * (new + 2) >= table.keys.shape[0]:
-        table = grow_map(table)
-    seq_ptr = grow(contents.seq_ptr, new + 2)
-    seq_next = grow(contents.seq_next, new + 1)
-    seq_node = grow(contents.seq_node, seq_ptr[new] + length)
-    seq_next[new] = latest
+        return found
+    new = size[SEQUENCES]
+    table[slot, 0] = code
+    table[slot, 1] = new
+    sequence = sequences[new]
+    sequence.first = size[MEMBERS]
+    sequence.length = length
+    sequence.next = latest
     for p in range(length):
-        seq_node[seq_ptr[new] + p] = buffer[p]
-    seq_ptr[new + 1] = seq_ptr[new] + length
-    contents.size[0] += 1
-    moved = Contents(
-        contents.size, seq_ptr, seq_node, seq_next, table,
-        contents.category, contents.sequence, contents.start, contents.end, contents.node_map,
-    )
-    return moved, np.int32(new)
+        members[size[MEMBERS] + p] = buffer[p]
+    size[SEQUENCES] += 1
+    size[MEMBERS] += length
+    return new
 
 
 @njit(cache=True, nogil=True)
-def intern_node(contents, category, sequence, start, end, categories):  # type: ignore[no-untyped-def]
+def intern_node(category, sequence, start, end, categories, nodes, table, size):
     """The number of the node `category` over a sequence, or over token `start` (sequence -1).
 
-    Returns:
-        The store, maybe moved, and the number.
+    `categories` is more than any category.
     """
     place = 2 * np.int64(sequence) if sequence >= 0 else 2 * np.int64(start) + 1
-    new = contents.size[1]
-    table, node = intern(contents.node_map, place * categories + category, new)
-    if node < new:
-        return contents, node
-    labels, sequences = grow(contents.category, new + 1), grow(contents.sequence, new + 1)
-    starts, ends = grow(contents.start, new + 1), grow(contents.end, new + 1)
-    labels[new] = category
-    sequences[new] = sequence
-    starts[new] = start
-    ends[new] = end
-    contents.size[1] += 1
-    moved = Contents(
-        contents.size, contents.seq_ptr, contents.seq_node, contents.seq_next, contents.seq_map,
-        labels, sequences, starts, ends, table,
-    )
-    return moved, node
+    new = size[NODES]
+    found = intern(table, place * categories + category, new)
+    if found == new:
+        node = nodes[new]
+        node.category = category
+        node.sequence = sequence
+        node.start = start
+        node.end = end
+        size[NODES] += 1
+    return found
 
 
 @njit(cache=True, nogil=True)
-def export(contents, root, logp):  # type: ignore[no-untyped-def]
+def export(contents, root, logp):
     """The store as `Candidates` with the given roots."""
-    nodes = contents.size[1]
-    child_ptr = np.zeros(nodes + 1, np.int64)
-    for v in range(nodes):
-        q = contents.sequence[v]
-        length = contents.seq_ptr[q + 1] - contents.seq_ptr[q] if q >= 0 else 0
-        child_ptr[v + 1] = child_ptr[v] + length
-    child = np.empty(child_ptr[nodes], np.int32)
-    for v in range(nodes):
-        q = contents.sequence[v]
-        if q >= 0:
-            child[child_ptr[v] : child_ptr[v + 1]] = contents.seq_node[
-                contents.seq_ptr[q] : contents.seq_ptr[q + 1]
-            ]
-    return Candidates(
-        contents.category[:nodes].copy(), contents.start[:nodes].copy(),
-        contents.end[:nodes].copy(), child_ptr, child, root, logp,
+    count = contents.size[NODES]
+    category, start, end = (
+        np.empty(count, np.int32), np.empty(count, np.int32), np.empty(count, np.int32)
     )
+    child_ptr = np.zeros(count + 1, np.int64)
+    for v in range(count):
+        node = contents.nodes[v]
+        category[v], start[v], end[v] = node.category, node.start, node.end
+        length = contents.sequences[node.sequence].length if node.sequence >= 0 else 0
+        child_ptr[v + 1] = child_ptr[v] + length
+    child = np.empty(child_ptr[count], np.int32)
+    for v in range(count):
+        q = contents.nodes[v].sequence
+        for c in range(child_ptr[v], child_ptr[v + 1]):
+            child[c] = contents.members[contents.sequences[q].first + c - child_ptr[v]]
+    return Candidates(category, start, end, child_ptr, child, root, logp)

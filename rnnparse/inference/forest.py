@@ -9,8 +9,7 @@ import numpy as np
 from nltk.tree import Tree
 from numba import njit
 
-from rnnparse.inference.cky import grow
-from rnnparse.inference.hashing import intern, new_map
+from rnnparse.inference.hashing import intern, new_table
 from rnnparse.trees.binarize import INTERMEDIATE, binarize
 from rnnparse.trees.head_kernel import find_head
 from rnnparse.trees.heads import HeadTable
@@ -41,7 +40,7 @@ class Forest:
 
 
 @njit(cache=True, nogil=True)
-def _reachable(candidates):  # type: ignore[no-untyped-def]
+def _reachable(candidates):
     """Which n-ary nodes are part of a candidate tree."""
     used = np.zeros(candidates.category.shape[0], np.bool_)
     used[candidates.root] = True
@@ -53,7 +52,45 @@ def _reachable(candidates):  # type: ignore[no-untyped-def]
 
 
 @njit(cache=True, nogil=True)
-def binarize_candidates(candidates, categories, heads):  # type: ignore[no-untyped-def]
+def _put(out, at, category, left, right, start, end):
+    out[0, at], out[1, at], out[2, at], out[3, at], out[4, at] = category, left, right, start, end
+
+
+@njit(cache=True, nogil=True)
+def _merge(category, kids, n, head, out, nodes, table):
+    """Join n > 2 children from the head outward, until kids[0] and kids[1] are all.
+
+    Args:
+        category: of the intermediate nodes.
+        kids: forest nodes of the children, overwritten.
+        head: index of the head child.
+        out, nodes: the forest and how many nodes it has.
+        table: intermediate nodes by category and children.
+
+    Returns:
+        The new number of nodes.
+    """
+    low = max(head - 1, 0)
+    high = low + 1
+    a, b = kids[low], kids[high]
+    most = np.int64(out.shape[1])
+    while low > 0 or high < n - 1:
+        inner = intern(table, (category * most + a) * most + b, nodes)
+        if inner == nodes:
+            _put(out, nodes, category, a, b, out[3, a], out[4, b])
+            nodes += 1
+        if low > 0:
+            low -= 1
+            a, b = kids[low], inner
+        else:
+            high += 1
+            a, b = inner, kids[high]
+    kids[0], kids[1] = a, b
+    return nodes
+
+
+@njit(cache=True, nogil=True)
+def binarize_candidates(candidates, categories, heads):
     """Rebinarize shared n-ary trees head-outward, as `trees.binarize.binarize` does with one.
 
     Args:
@@ -64,64 +101,32 @@ def binarize_candidates(candidates, categories, heads):  # type: ignore[no-untyp
     Returns:
         cat, left, right, start, end of the forest's nodes and the root of each tree.
     """
-    total = candidates.category.shape[0]
-    most = total + candidates.child.shape[0]
-    cat = np.empty(most, np.int32)
-    left = np.full(most, -1, np.int32)
-    right = np.full(most, -1, np.int32)
-    start = np.empty(most, np.int32)
-    end = np.empty(most, np.int32)
+    total, children = candidates.category.shape[0], candidates.child.shape[0]
+    out = np.empty((5, total + children), np.int32)
     place = np.empty(total, np.int32)  # forest node of each n-ary node
-    kids = np.empty(candidates.child.shape[0] + 1, np.int32)
+    kids, labels = np.full(children + 2, -1, np.int64), np.empty(children, np.int32)
     used = _reachable(candidates)
-    nodes = 0
-    table = new_map(256)  # intermediate nodes by category and children
-    inner_place = np.empty(256, np.int32)
-    inner_nodes = 0
+    table = new_table(children)
+    nodes = np.int64(0)
     for v in range(total):
         if not used[v]:
             continue
-        first, last = candidates.child_ptr[v], candidates.child_ptr[v + 1]
-        n = last - first
-        category = candidates.category[v]
-        a, b = np.int32(-1), np.int32(-1)
-        if n == 1:
-            a = place[candidates.child[first]]
-        elif n == 2:
-            a, b = place[candidates.child[first]], place[candidates.child[first + 1]]
-        elif n > 2:
-            for c in range(n):
-                kids[c] = candidates.category[candidates.child[first + c]]
-            head = find_head(category, kids, n, *heads)
-            low = head - 1 if head > 0 else 0
-            high = low + 1
-            a, b = place[candidates.child[first + low]], place[candidates.child[first + high]]
-            while low > 0 or high < n - 1:
-                key = (np.int64(category) << 48) | (np.int64(a) << 24) | b
-                table, inner = intern(table, key, inner_nodes)
-                if inner == inner_nodes:
-                    inner_place = grow(inner_place, inner_nodes + 1)
-                    inner_place[inner] = nodes
-                    cat[nodes] = categories + category
-                    left[nodes], right[nodes] = a, b
-                    start[nodes], end[nodes] = start[a], end[b]
-                    inner_nodes += 1
-                    nodes += 1
-                inner = inner_place[inner]
-                if low > 0:
-                    low -= 1
-                    a, b = place[candidates.child[first + low]], inner
-                else:
-                    high += 1
-                    a, b = inner, place[candidates.child[first + high]]
-        cat[nodes] = category
-        left[nodes], right[nodes] = a, b
-        start[nodes], end[nodes] = candidates.start[v], candidates.end[v]
+        first = candidates.child_ptr[v]
+        n = candidates.child_ptr[v + 1] - first
+        category = np.int64(candidates.category[v])
+        kids[0] = kids[1] = -1
+        for c in range(n):
+            kids[c] = place[candidates.child[first + c]]
+            labels[c] = candidates.category[candidates.child[first + c]]
+        if n > 2:
+            head = find_head(category, labels, n, *heads)
+            nodes = _merge(categories + category, kids, n, head, out, nodes, table)
+        _put(out, nodes, category, kids[0], kids[1], candidates.start[v], candidates.end[v])
         place[v] = nodes
         nodes += 1
     return (
-        cat[:nodes].copy(), left[:nodes].copy(), right[:nodes].copy(), start[:nodes].copy(),
-        end[:nodes].copy(), place[candidates.root],
+        out[0, :nodes].copy(), out[1, :nodes].copy(), out[2, :nodes].copy(),
+        out[3, :nodes].copy(), out[4, :nodes].copy(), place[candidates.root],
     )
 
 

@@ -10,7 +10,16 @@ import numpy as np
 from numba import njit
 
 from rnnparse.inference.cky import NEG_INF, cell_index
-from rnnparse.inference.outside import Edges, Hypergraph, more_edges, new_edges, put_edge
+from rnnparse.inference.graph import (
+    EDGES,
+    VERTICES,
+    add_edge,
+    add_vertex,
+    end_cell,
+    new_graph,
+    with_room,
+)
+from rnnparse.inference.outside import reach
 
 PENALTY = -1000.0  # log probability of each piece
 
@@ -35,23 +44,19 @@ def glue_scores(n, chart, rules):
 
 
 @njit(cache=True, nogil=True)
-def glue_edges(n, chart, rules, best, outside, threshold):
-    """Edges of glue within the threshold; fills the outside scores of the pieces.
+def glue_graph(n, chart, rules, best, threshold):
+    """A `Graph` of the glue within the threshold.
 
-    Item `items + 1 + i` stands for the glued pieces from token i on, the last one for no piece.
-
-    Returns:
-        ptr [n+1] int64 (edges of the piece that begins at each token), the `Edges` and the
-        outside scores [n+1] of the glue items.
+    Vertex i stands for the glued pieces from token i on, vertex n for no piece; vertex 0 is the
+    root.
     """
-    base = chart.symbol.shape[0] + 1
-    glue_outside = np.full(n + 1, NEG_INF)
-    glue_outside[0] = 0.0
-    ptr = np.zeros(n + 1, np.int64)
-    edges = new_edges(1024)
-    count = 0
+    graph = with_room(new_graph(n, chart.symbol.shape[0]), n, n + 1)
+    top = rules.category[rules.root]
+    for i in range(n + 1):
+        outside = 0.0 if i == 0 else NEG_INF
+        add_vertex(graph.vertices, graph.size, outside, top, i > 0)
     for i in range(n):
-        above = glue_outside[i] + PENALTY
+        above = graph.vertices[i].outside + PENALTY
         for j in range(i + 1, n + 1):
             cell = cell_index(i, j)
             for item in range(chart.cell_ptr[cell], chart.cell_ptr[cell + 1]):
@@ -59,27 +64,17 @@ def glue_edges(n, chart, rules, best, outside, threshold):
                     continue
                 if not above + chart.inside[item] + best[j] >= threshold:
                     continue
-                outside[item] = max(outside[item], above + best[j])
-                glue_outside[j] = max(glue_outside[j], above + chart.inside[item])
-                if count == edges.parent.shape[0]:
-                    edges = more_edges(edges)
-                put_edge(edges, count, base + i, item, base + j, PENALTY, False)
-                count += 1
-        ptr[i + 1] = count
-    return ptr, edges, glue_outside
-
-
-def with_glue(
-    n: int, graph: Hypergraph, ptr: np.ndarray, edges: Edges, glue_outside: np.ndarray
-) -> Hypergraph:
-    """Put the cells of glue above those of the chart."""
-    count = int(ptr[-1])
-    return graph._replace(
-        cell=np.concatenate([n * (n + 1) // 2 + np.arange(n), graph.cell]),
-        edge_ptr=np.concatenate([ptr, graph.edge_ptr[1:] + count]),
-        edges=Edges(
-            *(np.concatenate([a[:count], b]) for a, b in zip(edges, graph.edges, strict=True))
-        ),
-        outside=np.concatenate([graph.outside, glue_outside]),
-        pruned=True,
-    )
+                if (
+                    graph.size[EDGES] == graph.edges.shape[0]
+                    or graph.size[VERTICES] == graph.vertices.shape[0]
+                ):
+                    graph = with_room(graph, graph.edges.shape[0], graph.vertices.shape[0])
+                piece, _ = reach(
+                    item, above + best[j], chart.symbol, rules.category, rules.partial,
+                    graph.vertex_of, graph.vertices, graph.size,
+                )
+                rest = graph.vertices[j]
+                rest.outside = max(rest.outside, above + chart.inside[item])
+                add_edge(graph.edges, graph.size, PENALTY, i, piece, j, False)
+        end_cell(graph, i, n, True)
+    return graph

@@ -19,367 +19,405 @@ from numba import njit
 
 from rnnparse.inference.cky import grow
 from rnnparse.inference.contents import (
+    Contents,
     export,
+    has_room,
     intern_node,
     intern_sequence,
+    more_contents,
     new_contents,
 )
-from rnnparse.inference.hashing import Map, intern, new_map
-from rnnparse.inference.heap import new_heap, pop, push
-from rnnparse.inference.outside import Hypergraph
+from rnnparse.inference.graph import CELLS
+from rnnparse.inference.hashing import crowded, find_slot, intern, larger, new_table
+from rnnparse.inference.heap import ENTRY, pop, push
 
-TOLERANCE = 1e-9  # rounding of sums in another order
+DERIVATION = np.dtype(
+    [
+        ("score", np.float64),
+        ("content", np.int32),  # node, or sequence for an intermediate symbol
+        ("chain", np.int32),  # the unary chain at its top
+        ("vertex", np.int32),
+    ],
+    align=True,
+)
+# A unary chain: its uppermost category and the chain below; chain 0 is empty.
+CHAIN = np.dtype([("category", np.int32), ("below", np.int32)], align=True)
+DERIVATIONS, CHAINS, KEPT, SEEN = range(4)
 
 
-class Problem(NamedTuple):
-    """What is searched.
+class Search(NamedTuple):
+    """What the search holds; its derivations are grouped by vertex, best first.
 
     Attributes:
-        k: most derivations wanted of an item (for each unary chain).
-        cut: least log probability of a tree that matters, less the tolerance.
-        n: number of tokens.
-        graph: the kept edges; cells numbered from n(n+1)/2 on are glue.
-        category [items] int32, partial [items] bool: of each item's symbol.
-        lex_ptr [n+1], lex_item, lex_logp: items of each token's states and their scores.
+        derivations: DERIVATION.
+        chains: CHAIN.
+        chain_table: the chain that a category makes of a chain.
+        kept_table: number of derivations kept for a vertex and a chain.
+        seen_table: contents that a vertex has.
+        heap: ENTRY; `left` and `right` are ranks among the children's derivations. In a unary
+            entry `left` is the child's derivation. Edge -1 - x is the tag state x.
+        heap_size [2] int64, size [4] int64: number of derivations and of each table's entries.
+        contents: the trees.
     """
 
-    k: int
-    cut: float
-    n: int
-    graph: Hypergraph
-    category: np.ndarray
-    partial: np.ndarray
-    lex_ptr: np.ndarray
-    lex_item: np.ndarray
-    lex_logp: np.ndarray
-
-
-class Lists(NamedTuple):
-    """Derivations found so far; those of item v are first[v]:first[v]+count[v], best first."""
-
-    score: np.ndarray
-    content: np.ndarray  # node, or sequence for an intermediate symbol
-    chain: np.ndarray  # the unary chain at its top
-    item: np.ndarray
-    first: np.ndarray  # [items]
-    count: np.ndarray  # [items]
-    up_first: np.ndarray  # [items] first unary edge above an item
-    up_count: np.ndarray  # [items]
-    size: np.ndarray  # [1] int64: number of derivations
-
-
-class Marks(NamedTuple):
-    """Unary chains (linked lists of categories; 0 is empty) and what has been counted and seen."""
-
-    category: np.ndarray
-    below: np.ndarray
-    chain_map: Map
-    kept: np.ndarray  # derivations kept for each (item, chain)
-    kept_map: Map
-    seen_map: Map  # (item, content)
-    size: np.ndarray  # [3] int64: chains, (item, chain) pairs, (item, content) pairs
+    derivations: np.ndarray
+    chains: np.ndarray
+    chain_table: np.ndarray
+    kept_table: np.ndarray
+    seen_table: np.ndarray
+    size: np.ndarray
+    heap: np.ndarray
+    heap_size: np.ndarray
+    contents: Contents
 
 
 @njit(cache=True, nogil=True)
-def _new_lists(items):  # type: ignore[no-untyped-def]
-    return Lists(
-        np.empty(2048, np.float64), np.empty(2048, np.int32), np.empty(2048, np.int32),
-        np.empty(2048, np.int32), np.full(items, -1, np.int64), np.zeros(items, np.int64),
-        np.zeros(items, np.int64), np.zeros(items, np.int64), np.zeros(1, np.int64),
+def _new_search():
+    size = np.zeros(4, np.int64)
+    size[CHAINS] = 1
+    return Search(
+        np.empty(2048, DERIVATION), np.empty(64, CHAIN), new_table(64), new_table(2048),
+        new_table(2048), size, np.empty(1024, ENTRY), np.zeros(2, np.int64), new_contents(),
     )
 
 
 @njit(cache=True, nogil=True)
-def _new_marks():  # type: ignore[no-untyped-def]
-    size = np.zeros(3, np.int64)
-    size[0] = 1
-    return Marks(
-        np.empty(64, np.int32), np.empty(64, np.int32), new_map(64),
-        np.empty(2048, np.int32), new_map(2048), new_map(2048), size,
+def _with_room(search, pushes, length):
+    """The same search with room for one more derivation, which `_run` asks for.
+
+    Args:
+        pushes: how many entries the queue must take.
+        length: longest sequence of nodes.
+    """
+    size, contents = search.size, search.contents
+    chain_table, kept_table, seen_table = search.chain_table, search.kept_table, search.seen_table
+    if crowded(chain_table, size[CHAINS]):
+        chain_table = larger(chain_table)
+    if crowded(kept_table, size[KEPT]):
+        kept_table = larger(kept_table)
+    if crowded(seen_table, size[SEEN]):
+        seen_table = larger(seen_table)
+    return Search(
+        grow(search.derivations, size[DERIVATIONS] + 1),
+        grow(search.chains, size[CHAINS] + 1),
+        chain_table, kept_table, seen_table, size,
+        grow(search.heap, search.heap_size[0] + pushes),
+        search.heap_size,
+        more_contents(contents, length),
     )
 
 
 @njit(cache=True, nogil=True)
-def _append(lists, score, content, chain, item):  # type: ignore[no-untyped-def]
-    at = lists.size[0]
-    if at == lists.score.shape[0]:
-        lists = Lists(
-            grow(lists.score, at + 1), grow(lists.content, at + 1), grow(lists.chain, at + 1),
-            grow(lists.item, at + 1), lists.first, lists.count, lists.up_first, lists.up_count,
-            lists.size,
-        )
-    lists.score[at] = score
-    lists.content[at] = content
-    lists.chain[at] = chain
-    lists.item[at] = item
-    lists.count[item] += 1
-    lists.size[0] += 1
-    return lists
+def _append(derivations, vertices, size, score, content, chain, vertex):
+    new = derivations[size[DERIVATIONS]]
+    new.score = score
+    new.content = content
+    new.chain = chain
+    new.vertex = vertex
+    vertices[vertex].count += 1
+    size[DERIVATIONS] += 1
 
 
 @njit(cache=True, nogil=True)
-def _sort_cell(lists, begin):  # type: ignore[no-untyped-def]
-    """Bring the derivations from `begin` on together by item; within one they keep their order."""
-    end = lists.size[0]
-    target = np.empty(end - begin, np.int64)
-    at = begin
-    for d in range(begin, end):
-        item = lists.item[d]
-        if lists.first[item] < 0:
-            lists.first[item] = at
-            at += lists.count[item]
-        target[d - begin] = lists.first[item]
-        lists.first[item] += 1
-    for d in range(begin, end):
-        item = lists.item[d]
-        if lists.first[item] >= 0 and target[d - begin] == lists.first[item] - 1:
-            lists.first[item] -= lists.count[item]
-    for array in (lists.content, lists.chain, lists.item):
-        old = array[begin:end].copy()
-        for t in range(end - begin):
-            array[target[t]] = old[t]
-    scores = lists.score[begin:end].copy()
-    for t in range(end - begin):
-        lists.score[target[t]] = scores[t]
+def _sort_cell(derivations, vertices, begin):
+    """Bring the derivations of a cell together by vertex; within one they keep their order.
+
+    `begin` is the number of the first of them.
+    """
+    old = derivations.copy()
+    at = 0
+    for d in range(old.shape[0]):
+        vertex = vertices[old[d].vertex]
+        if vertex.first < 0:
+            vertex.first = at
+            at += vertex.count
+        derivations[vertex.first] = old[d]
+        vertex.first += 1
+    d = 0
+    while d < old.shape[0]:
+        vertex = vertices[derivations[d].vertex]
+        vertex.first = begin + d
+        d += vertex.count
 
 
 @njit(cache=True, nogil=True)
-def _span(cell, n):  # type: ignore[no-untyped-def]
-    """Start and end of a cell, by its number; glue cells reach to the end."""
-    cells = n * (n + 1) // 2
-    if cell >= cells:
-        return cell - cells, np.int64(n)
-    end = np.int64(1)
-    while end * (end + 1) // 2 <= cell:
-        end += 1
-    return end - 1 - (cell - end * (end - 1) // 2), end
-
-
-@njit(cache=True, nogil=True)
-def _seed(problem, live, start, end, glued, lists, heap):  # type: ignore[no-untyped-def]
-    """Queue the best derivation of every binary edge and every tag of a cell."""
-    graph, cut = problem.graph, problem.cut
-    dropped = False
-    if end - start == 1 and not glued:
-        for x in range(problem.lex_ptr[start], problem.lex_ptr[end]):
-            if problem.lex_logp[x] + graph.outside[problem.lex_item[x]] >= cut:
-                heap = push(heap, problem.lex_logp[x], -1 - x, 0, 0)
-            else:
-                dropped = True
-    for e in range(graph.edge_ptr[live], graph.edge_ptr[live + 1]):
-        left, right = graph.edges.left[e], graph.edges.right[e]
-        if right < 0:
-            if lists.up_count[left] == 0:
-                lists.up_first[left] = e
-            lists.up_count[left] += 1
-        elif lists.count[left] > 0 and lists.count[right] > 0:
-            score = graph.edges.logp[e] + (
-                lists.score[lists.first[left]] + lists.score[lists.first[right]]
-            )
-            if score + graph.outside[graph.edges.parent[e]] >= cut:
-                heap = push(heap, score, e, 0, 0)
-            else:
-                dropped = True
-    return heap, dropped
-
-
-@njit(cache=True, nogil=True)
-def _next_of_edge(problem, e, left_rank, right_rank, lists, heap):  # type: ignore[no-untyped-def]
-    """Queue what follows a binary derivation; each pair of ranks is reached in one way only."""
-    edges = problem.graph.edges
-    left, right = edges.left[e], edges.right[e]
-    above = problem.graph.outside[edges.parent[e]]
-    dropped = False
-    for side in range(2):
-        a, b = left_rank + 1 - side, right_rank + side
-        if (side == 0 and right_rank > 0) or a >= lists.count[left] or b >= lists.count[right]:
-            continue
-        score = edges.logp[e] + (
-            lists.score[lists.first[left] + a] + lists.score[lists.first[right] + b]
-        )
-        if score + above >= problem.cut:
-            heap = push(heap, score, e, a, b)
-        else:
-            dropped = True
-    return heap, dropped
-
-
-@njit(cache=True, nogil=True)
-def _next_above(problem, item, score, derivation, lists, heap):  # type: ignore[no-untyped-def]
-    """Queue the unary derivations that a new derivation allows."""
-    edges = problem.graph.edges
-    dropped = False
-    for e in range(lists.up_first[item], lists.up_first[item] + lists.up_count[item]):
-        total = score + edges.logp[e]
-        if total + problem.graph.outside[edges.parent[e]] >= problem.cut:
-            heap = push(heap, total, e, derivation, 0)
-        else:
-            dropped = True
-    return heap, dropped
-
-
-@njit(cache=True, nogil=True)
-def _chain_above(marks, chain, category, categories):  # type: ignore[no-untyped-def]
+def _chain_above(chain, category, categories, chains, chain_table, size):
     """The chain with one more category on top, or -1 where it holds that category already."""
     at = chain
     while at > 0:
-        if marks.category[at] == category:
-            return marks, np.int32(-1)
-        at = marks.below[at]
-    new = marks.size[0]
-    chain_map, found = intern(marks.chain_map, np.int64(chain) * categories + category, new)
+        if chains[at].category == category:
+            return np.int64(-1)
+        at = np.int64(chains[at].below)
+    new = size[CHAINS]
+    found = intern(chain_table, chain * categories + category, new)
     if found == new:
-        names, below = grow(marks.category, new + 1), grow(marks.below, new + 1)
-        names[new] = category
-        below[new] = chain
-        marks.size[0] += 1
-        marks = Marks(
-            names, below, chain_map, marks.kept, marks.kept_map, marks.seen_map, marks.size
-        )
-    return marks, found
+        chains[new].category = category
+        chains[new].below = chain
+        size[CHAINS] += 1
+    return found
 
 
 @njit(cache=True, nogil=True)
-def _kept_slot(marks, item, chain):  # type: ignore[no-untyped-def]
-    """Where the number of derivations kept for an item and a chain is counted."""
-    new = marks.size[1]
-    kept_map, slot = intern(marks.kept_map, (np.int64(item) << 24) + chain, new)
-    if slot == new:
-        kept = grow(marks.kept, new + 1)
-        kept[new] = 0
-        marks.size[1] += 1
-        marks = Marks(
-            marks.category, marks.below, marks.chain_map, kept, kept_map, marks.seen_map, marks.size
-        )
-    return marks, slot
+def _kept_slot(vertex, chain, kept_table, size):
+    """Where the number of derivations kept for a vertex and a chain is counted."""
+    key = (np.int64(vertex) << 32) + chain
+    slot = find_slot(kept_table, key)
+    if kept_table[slot, 0] != key:
+        kept_table[slot, 0] = key
+        kept_table[slot, 1] = 0
+        size[KEPT] += 1
+    return slot
 
 
 @njit(cache=True, nogil=True)
-def _first_sight(marks, item, content):  # type: ignore[no-untyped-def]
-    """Whether an item has not had this content yet; notes that it has."""
-    new = marks.size[2]
-    seen_map, number = intern(marks.seen_map, (np.int64(item) << 32) + content, new)
-    if number < new:
-        return marks, False
-    marks.size[2] += 1
-    return (
-        Marks(
-            marks.category, marks.below, marks.chain_map, marks.kept, marks.kept_map, seen_map,
-            marks.size,
-        ),
-        True,
-    )
+def _first_sight(vertex, content, seen_table, size):
+    """Whether a vertex has not had this content yet; notes that it has."""
+    new = size[SEEN]
+    if intern(seen_table, (np.int64(vertex) << 32) + content, new) < new:
+        return False
+    size[SEEN] += 1
+    return True
 
 
 @njit(cache=True, nogil=True)
-def _gather(part, derivation, problem, lists, contents, buffer, length):  # type: ignore[no-untyped-def]
-    """Append what a child stands for to the buffer: a node, or an intermediate's sequence."""
-    content = lists.content[derivation]
-    if not problem.partial[part]:
-        buffer = grow(buffer, length + 1)
-        buffer[length] = content
-        return buffer, length + 1
-    first, last = contents.seq_ptr[content], contents.seq_ptr[content + 1]
-    buffer = grow(buffer, length + last - first)
-    for p in range(first, last):
-        buffer[length + p - first] = contents.seq_node[p]
-    return buffer, length + last - first
-
-
-@njit(cache=True, nogil=True)
-def _content(  # type: ignore[no-untyped-def]
-    problem, edge, left_rank, right_rank, item, start, end, categories, lists, contents, buffer
+def _seed(
+    first, last, states, lex_vertex, lex_logp, cut, edges, vertices, derivations, heap, heap_size
 ):
-    """What a derivation stands for: a node, or a sequence for an intermediate symbol."""
-    sequence = np.int32(-1)
-    if edge >= 0:
-        edges = problem.graph.edges
-        left, right = edges.left[edge], edges.right[edge]
-        below = left_rank if right < 0 else lists.first[left] + left_rank
-        buffer, length = _gather(left, below, problem, lists, contents, buffer, 0)
-        if right >= 0:
-            below = lists.first[right] + right_rank
-            buffer, length = _gather(right, below, problem, lists, contents, buffer, length)
-        contents, sequence = intern_sequence(contents, buffer, length)
-    if problem.partial[item]:
-        return contents, sequence, buffer
-    contents, node = intern_node(
-        contents, problem.category[item], sequence, start, end, categories
-    )
-    return contents, node, buffer
-
-
-@njit(cache=True, nogil=True)
-def _fill_cell(problem, live, categories, lists, marks, contents, heap, buffer):  # type: ignore[no-untyped-def]
-    """Enumerate the derivations of all items of one cell, best first."""
-    edges = problem.graph.edges
-    cell = problem.graph.cell[live]
-    start, end = _span(cell, problem.n)
-    glued = cell >= problem.n * (problem.n + 1) // 2
-    begin = lists.size[0]
-    heap, dropped = _seed(problem, live, start, end, glued, lists, heap)
-    while heap.size[0] > 0:
-        score, edge, left_rank, right_rank = pop(heap)
-        item = problem.lex_item[-1 - edge] if edge < 0 else edges.parent[edge]
-        unary = edge >= 0 and edges.right[edge] < 0
-        link = unary and edges.link[edge]
-        if link:
-            chain = lists.chain[left_rank]
-        else:
-            chain = lists.chain[left_rank] if unary else np.int32(0)
-            marks, chain = _chain_above(marks, chain, problem.category[item], categories)
-            if chain < 0:
-                continue
-        marks, slot = _kept_slot(marks, item, chain)
-        if marks.kept[slot] >= problem.k:
-            continue
-        if edge >= 0 and not unary:
-            heap, cut = _next_of_edge(problem, edge, left_rank, right_rank, lists, heap)
-            dropped = dropped or cut
-        if link:
-            content = lists.content[left_rank]
-        else:
-            contents, content, buffer = _content(
-                problem, edge, left_rank, right_rank, item, start, end, categories, lists,
-                contents, buffer,
-            )
-        marks, fresh = _first_sight(marks, item, content)
-        if not fresh:
-            continue
-        marks.kept[slot] += 1
-        heap, cut = _next_above(problem, item, score, lists.size[0], lists, heap)
-        dropped = dropped or cut
-        lists = _append(lists, score, content, chain, item)
-    _sort_cell(lists, begin)
-    return lists, marks, contents, heap, buffer, dropped
-
-
-@njit(cache=True, nogil=True)
-def enumerate_trees(problem, root, epsilon):  # type: ignore[no-untyped-def]
-    """The k best distinct trees whose log probability is at least the problem's cut.
+    """Queue the best derivation of every binary edge and every tag state of a cell.
 
     Args:
-        problem: a `Problem`.
-        root: item that spans the sentence.
-        epsilon: an item that stands for nothing (the end of glue), or -1.
+        first, last: the cell's edges.
+        states: first and last of the tag states, equal for all but single tokens.
+
+    Returns:
+        Whether anything was left out, and the largest number of unary edges above one vertex.
+    """
+    dropped, most, zero = False, 0, np.int64(0)
+    for x in range(*states):
+        if lex_vertex[x] >= 0:
+            if lex_logp[x] + vertices[lex_vertex[x]].outside >= cut:
+                push(heap, heap_size, lex_logp[x], -1 - x, zero, zero)
+            else:
+                dropped = True
+    for e in range(first, last):
+        edge = edges[e]
+        left = vertices[edge.left]
+        if edge.right < 0:
+            edge.next = left.up
+            left.up = e
+            above = 0
+            while e >= 0:
+                above += 1
+                e = np.int64(edges[e].next)
+            most = max(most, above)
+            continue
+        right = vertices[edge.right]
+        if left.count > 0 and right.count > 0:
+            score = edge.logp + (derivations[left.first].score + derivations[right.first].score)
+            if score + vertices[edge.parent].outside >= cut:
+                push(heap, heap_size, score, e, zero, zero)
+            else:
+                dropped = True
+    return dropped, most
+
+
+@njit(cache=True, nogil=True)
+def _next_of_edge(
+    e, left_rank, right_rank, cut, edges, vertices, derivations, heap, heap_size
+):
+    """Queue what follows a binary derivation; each pair of ranks is reached in one way only."""
+    edge = edges[e]
+    left, right = vertices[edge.left], vertices[edge.right]
+    dropped = False
+    for side in range(2):
+        a, b = left_rank + 1 - side, right_rank + side
+        if (side == 0 and right_rank > 0) or a >= left.count or b >= right.count:
+            continue
+        score = edge.logp + (derivations[left.first + a].score + derivations[right.first + b].score)
+        if score + vertices[edge.parent].outside >= cut:
+            push(heap, heap_size, score, e, a, b)
+        else:
+            dropped = True
+    return dropped
+
+
+@njit(cache=True, nogil=True)
+def _next_above(e, score, derivation, cut, edges, vertices, heap, heap_size):
+    """Queue the unary derivations that a new derivation allows, from edge `e` on."""
+    dropped = False
+    while e >= 0:
+        total = score + edges[e].logp
+        if total + vertices[edges[e].parent].outside >= cut:
+            push(heap, heap_size, total, e, derivation, np.int64(0))
+        else:
+            dropped = True
+        e = np.int64(edges[e].next)
+    return dropped
+
+
+@njit(cache=True, nogil=True)
+def _gather(derivation, partial, sequences, members, buffer, length):
+    """Append what a child stands for to the buffer: a node, or an intermediate's sequence."""
+    if not partial:
+        buffer[length] = derivation.content
+        return length + 1
+    sequence = sequences[derivation.content]
+    for p in range(sequence.length):
+        buffer[length + p] = members[sequence.first + p]
+    return length + sequence.length
+
+
+@njit(cache=True, nogil=True)
+def _content(
+    e, left_rank, right_rank, vertex, start, end, categories, edges, vertices, derivations,
+    sequences, members, sequence_table, nodes, node_table, content_size, buffer,
+):
+    """What a derivation stands for: a node, or a sequence for an intermediate symbol."""
+    sequence = np.int64(-1)
+    if e >= 0:
+        left = vertices[edges[e].left]
+        below = left_rank if edges[e].right < 0 else left.first + left_rank
+        length = _gather(derivations[below], left.partial, sequences, members, buffer, np.int64(0))
+        if edges[e].right >= 0:
+            right = vertices[edges[e].right]
+            length = _gather(
+                derivations[right.first + right_rank], right.partial, sequences, members, buffer,
+                length,
+            )
+        sequence = intern_sequence(
+            buffer, length, sequences, members, sequence_table, content_size
+        )
+    if vertices[vertex].partial:
+        return sequence
+    return intern_node(
+        vertices[vertex].category, sequence, start, end, categories, nodes, node_table,
+        content_size,
+    )
+
+
+@njit(cache=True, nogil=True)
+def _run(
+    k, cut, categories, start, end, pushes, lex_vertex, edges, vertices,
+    derivations, chains, chain_table, kept_table, seen_table, size, heap, heap_size,
+    sequences, members, sequence_table, nodes, node_table, content_size, buffer,
+):
+    """Take derivations from the queue, best first, while there is room for more.
+
+    A derivation is kept if its content is new to its vertex, its vertex has not k derivations of
+    the same chain, and its chain holds no category twice.
+
+    Returns:
+        Whether anything was left out because of the cut.
+    """
+    dropped = False
+    while (
+        heap_size[0] > 0
+        and heap_size[0] + pushes <= heap.shape[0]
+        and size[DERIVATIONS] < derivations.shape[0]
+        and size[CHAINS] < chains.shape[0]
+        and not crowded(chain_table, size[CHAINS])
+        and not crowded(kept_table, size[KEPT])
+        and not crowded(seen_table, size[SEEN])
+        and has_room(
+            buffer.shape[0], sequences, members, sequence_table, nodes, node_table, content_size
+        )
+    ):
+        score, e, left, right = pop(heap, heap_size)
+        v = np.int64(lex_vertex[-1 - e] if e < 0 else edges[e].parent)
+        unary = e >= 0 and edges[e].right < 0
+        link = unary and edges[e].link
+        chain = np.int64(derivations[left].chain) if unary else np.int64(0)
+        if not link:
+            chain = _chain_above(
+                chain, vertices[v].category, categories, chains, chain_table, size
+            )
+            if chain < 0:
+                continue
+        slot = _kept_slot(v, chain, kept_table, size)
+        if kept_table[slot, 1] >= k:
+            continue
+        if e >= 0 and not unary:
+            dropped |= _next_of_edge(
+                e, left, right, cut, edges, vertices, derivations, heap, heap_size
+            )
+        if link:
+            content = np.int64(derivations[left].content)
+        else:
+            content = _content(
+                e, left, right, v, start, end, categories, edges, vertices, derivations,
+                sequences, members, sequence_table, nodes, node_table, content_size, buffer,
+            )
+        if _first_sight(v, content, seen_table, size):
+            kept_table[slot, 1] += 1
+            dropped |= _next_above(
+                vertices[v].up, score, size[DERIVATIONS], cut, edges, vertices, heap, heap_size
+            )
+            _append(derivations, vertices, size, score, content, chain, v)
+    return dropped
+
+
+@njit(cache=True, nogil=True)
+def _finish_cell(k, cut, categories, start, end, pushes, lex_vertex, graph, search, buffer):
+    """Empty the queue of one cell; returns the search, maybe moved, and as `_run`."""
+    dropped = False
+    while search.heap_size[0] > 0:
+        search = _with_room(search, pushes, buffer.shape[0])
+        contents = search.contents
+        dropped |= _run(
+            k, cut, categories, start, end, pushes, lex_vertex, graph.edges, graph.vertices,
+            search.derivations, search.chains, search.chain_table, search.kept_table,
+            search.seen_table, search.size, search.heap, search.heap_size,
+            contents.sequences, contents.members, contents.sequence_table, contents.nodes,
+            contents.node_table, contents.size, buffer,
+        )
+    return search, dropped
+
+
+@njit(cache=True, nogil=True)
+def enumerate_trees(n, k, cut, categories, graph, lex_ptr, lex_vertex, lex_logp, epsilon):
+    """The k best distinct trees whose log probability is at least `cut`.
+
+    Args:
+        n: number of tokens.
+        k: most trees wanted.
+        cut: least log probability of a tree that matters.
+        categories: more than any category.
+        graph: a `Graph`; vertex 0 is the root.
+        lex_ptr [n+1], lex_vertex, lex_logp: the vertices (or -1) of each token's tag states and
+            their scores.
+        epsilon: a vertex that stands for nothing (the end of glue), or -1.
 
     Returns:
         `Candidates`, and whether anything was left out because of the cut.
     """
-    categories = np.int64(problem.category.max()) + 1
-    lists, marks, contents = _new_lists(problem.category.shape[0]), _new_marks(), new_contents()
-    heap = new_heap()
-    buffer = np.empty(64, np.int32)
+    search, vertices = _new_search(), graph.vertices
+    buffer = np.empty(n, np.int32)
     dropped = False
     if epsilon >= 0:
-        contents, nothing = intern_sequence(contents, buffer, 0)
-        lists = _append(lists, 0.0, nothing, 0, epsilon)
-        lists.first[epsilon] = 0
-    for live in range(problem.graph.cell.shape[0] - 1, -1, -1):
-        lists, marks, contents, heap, buffer, cut = _fill_cell(
-            problem, live, categories, lists, marks, contents, heap, buffer
+        contents, zero = search.contents, np.int64(0)
+        nothing = intern_sequence(
+            buffer, zero, contents.sequences, contents.members, contents.sequence_table,
+            contents.size,
         )
-        dropped = dropped or cut
-    first = lists.first[root]
-    last = first + min(problem.k, lists.count[root])
-    return export(contents, lists.content[first:last].copy(), lists.score[first:last].copy()), dropped
+        _append(search.derivations, vertices, search.size, 0.0, nothing, zero, epsilon)
+        vertices[epsilon].first = 0
+    for c in range(graph.size[CELLS] - 1, -1, -1):
+        cell = graph.cells[c]
+        start, end = np.int64(cell.start), np.int64(cell.end)
+        first = graph.cells[c - 1].last if c > 0 else np.int64(0)
+        tags = end - start == 1 and not cell.glue
+        states = (lex_ptr[start], lex_ptr[end] if tags else lex_ptr[start])
+        begin = search.size[DERIVATIONS]
+        search = _with_room(search, cell.last - first + states[1] - states[0], n)
+        cut_off, most = _seed(
+            first, cell.last, states, lex_vertex, lex_logp, cut, graph.edges, vertices,
+            search.derivations, search.heap, search.heap_size,
+        )
+        search, left_out = _finish_cell(
+            k, cut, categories, start, end, most + 2, lex_vertex, graph, search, buffer
+        )
+        dropped |= cut_off or left_out
+        _sort_cell(search.derivations[begin : search.size[DERIVATIONS]], vertices, begin)
+    root = vertices[0]
+    best = search.derivations[root.first : root.first + min(k, root.count)]
+    return export(search.contents, best.content.copy(), best.score.copy()), dropped

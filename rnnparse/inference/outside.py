@@ -7,246 +7,222 @@ any tree that good, so that k-best enumeration over the kept edges is exact down
 
 from __future__ import annotations
 
-from typing import NamedTuple
-
 import numpy as np
 from numba import njit
 
-from rnnparse.inference.cky import (
-    NEG_INF,
-    cell_index,
-    clear_column,
-    find_item,
-    grow,
-    new_column,
-)
-
-
-class Edges(NamedTuple):
-    """A list of edges, by item number; `right` is -1 in a unary edge."""
-
-    parent: np.ndarray  # int32
-    left: np.ndarray  # int32
-    right: np.ndarray  # int32
-    logp: np.ndarray  # float64
-    link: np.ndarray  # bool
-
-
-class Hypergraph(NamedTuple):
-    """Kept edges, grouped by cell; cells from the root down, so reversed they go bottom-up.
-
-    Attributes:
-        cell [L] int64: number of each live cell.
-        edge_ptr [L+1] int64: its edges, unary ones first and those of one child side by side.
-        edges: an `Edges`.
-        outside [items] float64: max-outside log probability, -inf where never reached.
-        pruned: whether the threshold left anything out.
-    """
-
-    cell: np.ndarray
-    edge_ptr: np.ndarray
-    edges: Edges
-    outside: np.ndarray
-    pruned: bool
+from rnnparse.inference.cky import NEG_INF, cell_index, clear_column, find_item, new_column
+from rnnparse.inference.graph import EDGES, VERTICES, add_edge, add_vertex, end_cell, with_room
 
 
 @njit(cache=True, nogil=True)
-def new_edges(capacity):
-    """Room for edges."""
-    return Edges(
-        np.empty(capacity, np.int32), np.empty(capacity, np.int32), np.empty(capacity, np.int32),
-        np.empty(capacity, np.float64), np.empty(capacity, np.bool_),
-    )
-
-
-@njit(cache=True, nogil=True)
-def more_edges(edges):
-    """The same edges with room for twice as many."""
-    size = 2 * edges.parent.shape[0]
-    return Edges(
-        grow(edges.parent, size), grow(edges.left, size), grow(edges.right, size),
-        grow(edges.logp, size), grow(edges.link, size),
-    )
-
-
-@njit(cache=True, nogil=True)
-def put_edge(edges, at, parent, left, right, logp, link):
-    """Write an edge where there is room for it."""
-    edges.parent[at] = parent
-    edges.left[at] = left
-    edges.right[at] = right
-    edges.logp[at] = logp
-    edges.link[at] = link
-
-
-@njit(cache=True, nogil=True)
-def _push_unary(first, last, chart, rules, item_of, outside, threshold):
-    """Push outside scores down the unary rules of one cell, to their fixed point."""
-    changed = True
-    while changed:
-        changed = False
-        for child in range(first, last):
-            s = chart.symbol[child]
-            for u in range(rules.child_ptr[s], rules.child_ptr[s + 1]):
-                score = outside[item_of[rules.unary_parent[u]]] + rules.unary_logp[u]
-                if score > outside[child] and score + chart.inside[child] >= threshold:
-                    outside[child] = score
-                    changed = True
-
-
-@njit(cache=True, nogil=True)
-def _unary_edges(first, last, chart, rules, item_of, outside, threshold, edges, count):
-    """List the unary edges kept in one cell, child by child.
+def reach(item, outside, symbol, category, partial, vertex_of, vertices, size):
+    """Raise the outside score of an item's vertex, which is made where there is none.
 
     Returns:
-        The new number of edges, or -1 where there was no room, and whether any was left out.
+        The vertex, and whether its score rose.
     """
-    pruned = False
-    for child in range(first, last):
-        s = chart.symbol[child]
-        for u in range(rules.child_ptr[s], rules.child_ptr[s + 1]):
-            parent = item_of[rules.unary_parent[u]]
-            above = outside[parent]
-            if above == NEG_INF:
-                continue
-            if above + rules.unary_logp[u] + chart.inside[child] < threshold:
-                pruned = True
-                continue
-            if count == edges.parent.shape[0]:
-                return -1, pruned
-            put_edge(
-                edges, count, parent, child, -1, rules.unary_logp[u], rules.unary_link[u]
-            )
+    v = np.int64(vertex_of[item])
+    if v < 0:
+        s = symbol[item]
+        v = add_vertex(vertices, size, outside, category[s], partial[s])
+        vertex_of[item] = v
+        return v, True
+    if outside > vertices[v].outside:
+        vertices[v].outside = outside
+        return v, True
+    return v, False
+
+
+@njit(cache=True, nogil=True)
+def _list_alive(first, last, vertex_of, alive):
+    """The items of a cell that have a vertex; returns how many."""
+    count = 0
+    for item in range(first, last):
+        if vertex_of[item] >= 0:
+            alive[count] = item
             count += 1
+    return count
+
+
+@njit(cache=True, nogil=True)
+def _push_unary(
+    cell, threshold, cell_ptr, symbol, inside, unary_ptr, unary, category, partial, alive, count,
+    vertex_of, vertices, size,
+):
+    """Push outside scores down the unary rules of one cell, to their fixed point.
+
+    Args:
+        alive, count: the items that have a vertex; those that get one are added.
+
+    Returns:
+        The new count, or -1 where vertices lack room, and whether anything was pruned.
+    """
+    pruned, changed = False, True
+    while changed:
+        changed, a = False, 0
+        while a < count:
+            s, above = symbol[alive[a]], vertices[vertex_of[alive[a]]].outside
+            a += 1
+            for u in range(unary_ptr[s], unary_ptr[s + 1]):
+                child = find_item(cell_ptr, symbol, cell, unary[u].child)
+                if child < 0:
+                    continue
+                outside = above + unary[u].logp
+                if outside + inside[child] < threshold:
+                    pruned = True
+                    continue
+                if size[VERTICES] == vertices.shape[0]:
+                    return -1, pruned
+                if vertex_of[child] < 0:
+                    alive[count] = child
+                    count += 1
+                _, rose = reach(
+                    child, outside, symbol, category, partial, vertex_of, vertices, size
+                )
+                changed |= rose
     return count, pruned
 
 
 @njit(cache=True, nogil=True)
-def _binary_edges(i, j, chart, rules, column, outside, threshold, edges, count):
+def _unary_edges(
+    cell, threshold, cell_ptr, symbol, inside, unary_ptr, unary, alive, vertex_of, vertices,
+    edges, size,
+):
+    """List the unary edges kept in one cell; returns False where they lack room."""
+    for parent in alive:
+        s, v = symbol[parent], vertex_of[parent]
+        for u in range(unary_ptr[s], unary_ptr[s + 1]):
+            child = find_item(cell_ptr, symbol, cell, unary[u].child)
+            if child < 0 or vertices[v].outside + unary[u].logp + inside[child] < threshold:
+                continue
+            if size[EDGES] == edges.shape[0]:
+                return False
+            add_edge(edges, size, unary[u].logp, v, vertex_of[child], -1, unary[u].link)
+    return True
+
+
+@njit(cache=True, nogil=True)
+def _binary_edges(
+    i, j, threshold, cell_ptr, symbol, slot, slots, left_score, score, low, high, width,
+    binary_ptr, binary, left_symbol, right_symbol, category, partial, alive,
+    vertex_of, vertices, edges, size,
+):
     """List the binary edges kept in cell (i, j) and push outside scores to their children.
 
-    Scores of children are looked up in the rows of the chart and in the column; only for the few
-    edges that are kept, the children's items are searched for.
+    Scores of children are looked up in the row and the column; only for the few edges that are
+    kept, the children's items are searched for.
 
     Returns:
-        The new number of edges, or -1 where there was no room (what was pushed stays, and is
-        pushed again to no effect), and whether any was left out.
+        Whether there was room, and whether anything was pruned.
     """
-    rows, pruned = chart.rows, False
-    cell = cell_index(i, j)
-    for parent in range(chart.cell_ptr[cell], chart.cell_ptr[cell + 1]):
-        above = outside[parent]
-        if above == NEG_INF:
-            continue
-        s = chart.symbol[parent]
-        for r in range(rules.parent_ptr[s], rules.parent_ptr[s + 1]):
-            a, b = rules.left_of[r], rules.right_of[r]
-            x = rows.slot[i, a]
+    pruned = False
+    for parent in alive:
+        v, s = vertex_of[parent], symbol[parent]
+        for r in range(binary_ptr[s], binary_ptr[s + 1]):
+            x, b = slot[binary[r].left], np.int64(binary[r].right)
             if x < 0:
                 continue
-            here = above + rules.logp_of[r]
-            for k in range(
-                max(rows.low[x], column.low[b]), min(rows.high[x], column.high[b]) + 1
-            ):
-                one, other = rows.score[rows.start[x] + k], column.score[b * column.width + k]
+            here, start = vertices[v].outside + binary[r].logp, slots[x].start
+            for k in range(max(slots[x].low, low[b]), min(slots[x].high, high[b]) + 1):
+                one, other = left_score[start + k], score[b * width + k]
                 if here + one + other < threshold:
-                    pruned = pruned or one + other > NEG_INF
+                    pruned |= one + other > NEG_INF
                     continue
-                if count == edges.parent.shape[0]:
-                    return -1, pruned
-                left = find_item(chart, cell_index(i, k), rules.left_symbol[a])
-                right = find_item(chart, cell_index(k, j), rules.right_symbol[b])
-                outside[left] = max(outside[left], here + other)
-                outside[right] = max(outside[right], here + one)
-                put_edge(edges, count, parent, left, right, rules.logp_of[r], False)
-                count += 1
-    return count, pruned
+                if size[EDGES] == edges.shape[0] or size[VERTICES] + 2 > vertices.shape[0]:
+                    return False, pruned
+                left = find_item(cell_ptr, symbol, cell_index(i, k), left_symbol[binary[r].left])
+                right = find_item(cell_ptr, symbol, cell_index(k, j), right_symbol[b])
+                left, _ = reach(
+                    left, here + other, symbol, category, partial, vertex_of, vertices, size
+                )
+                right, _ = reach(
+                    right, here + one, symbol, category, partial, vertex_of, vertices, size
+                )
+                add_edge(edges, size, binary[r].logp, v, left, right, False)
+    return True, pruned
 
 
 @njit(cache=True, nogil=True)
-def _load_column(j, chart, rules, column):
+def _load_column(j, cell_ptr, symbol, inside, right_number, score, low, high, width):
     """Enter the right children that end at j."""
     for k in range(j):
         cell = cell_index(k, j)
-        for t in range(chart.cell_ptr[cell], chart.cell_ptr[cell + 1]):
-            b = rules.right_number[chart.symbol[t]]
+        for t in range(cell_ptr[cell], cell_ptr[cell + 1]):
+            b = np.int64(right_number[symbol[t]])
             if b >= 0:
-                column.score[b * column.width + k] = chart.inside[t]
-                column.low[b] = min(column.low[b], k)
-                column.high[b] = k
+                score[b * width + k] = inside[t]
+                low[b] = min(low[b], k)
+                high[b] = k
 
 
 @njit(cache=True, nogil=True)
-def _alive(first, last, outside):
-    for t in range(first, last):
-        if outside[t] > NEG_INF:
-            return True
-    return False
+def _cell_edges(i, j, chart, rules, column, alive, threshold, graph):
+    """The edges kept in cell (i, j).
 
-
-@njit(cache=True, nogil=True)
-def _cell_edges(i, j, chart, rules, column, item_of, outside, threshold, edges, count):
-    """The edges kept in cell (i, j), as `_unary_edges` and `_binary_edges`."""
+    Returns:
+        Whether there was room (else what was done can be done again to no effect), and whether
+        anything was pruned.
+    """
     cell = cell_index(i, j)
-    first, last = chart.cell_ptr[cell], chart.cell_ptr[cell + 1]
-    for t in range(first, last):
-        item_of[chart.symbol[t]] = t
-    _push_unary(first, last, chart, rules, item_of, outside, threshold)
-    count, pruned = _unary_edges(
-        first, last, chart, rules, item_of, outside, threshold, edges, count
+    count = _list_alive(chart.cell_ptr[cell], chart.cell_ptr[cell + 1], graph.vertex_of, alive)
+    if count == 0:
+        return True, False
+    before = graph.size[EDGES]
+    count, pruned = _push_unary(
+        cell, threshold, chart.cell_ptr, chart.symbol, chart.inside, rules.unary_ptr, rules.unary,
+        rules.category, rules.partial, alive, count, graph.vertex_of, graph.vertices, graph.size,
     )
-    for t in range(first, last):
-        item_of[chart.symbol[t]] = chart.symbol.shape[0]
-    if count < 0:
-        return count, pruned
-    count, cut = _binary_edges(i, j, chart, rules, column, outside, threshold, edges, count)
-    return count, pruned or cut
+    room = count >= 0
+    if room:
+        room = _unary_edges(
+            cell, threshold, chart.cell_ptr, chart.symbol, chart.inside, rules.unary_ptr,
+            rules.unary, alive[:count], graph.vertex_of, graph.vertices, graph.edges, graph.size,
+        )
+    if room and j - i > 1:
+        room, cut = _binary_edges(
+            i, j, threshold, chart.cell_ptr, chart.symbol,
+            chart.rows.slot[i], chart.rows.slots, chart.rows.score,
+            column.score, column.low, column.high, column.width,
+            rules.binary_ptr, rules.binary, rules.left_symbol, rules.right_symbol,
+            rules.category, rules.partial, alive[:count],
+            graph.vertex_of, graph.vertices, graph.edges, graph.size,
+        )
+        pruned |= cut
+    if room:
+        end_cell(graph, i, j, False)
+    else:
+        graph.size[EDGES] = before
+    return room, pruned
 
 
 @njit(cache=True, nogil=True)
-def prune(n, chart, rules, outside, threshold):
-    """Outside scores and the edges within the threshold.
+def prune(n, chart, rules, graph, threshold):
+    """Add all edges within the threshold below the vertices of a graph.
 
     Args:
         n: number of tokens.
         chart: a filled `Chart`.
         rules: the same `RuleArrays`.
-        outside [items + 1] float64: 0 for the root item (or what glue rules give), else -inf;
-            filled in place. The last entry stays -inf: it stands for symbols a cell lacks.
+        graph: holds the root with outside score 0, or glue and its pieces.
         threshold: the least log probability of a tree that matters.
 
     Returns:
-        A `Hypergraph`.
+        The `Graph`, and whether the threshold left anything out.
     """
-    live = np.empty(n * (n + 1) // 2, np.int64)
-    edge_ptr = np.zeros(n * (n + 1) // 2 + 1, np.int64)
-    edges = new_edges(4096)
-    lives = 0
     pruned = False
-    item_of = np.full(rules.category.shape[0], chart.symbol.shape[0], np.int64)
+    alive = np.empty(rules.category.shape[0], np.int64)
     column = new_column(rules.right_symbol.shape[0], n + 1)
     for j in range(n, 0, -1):
-        _load_column(j, chart, rules, column)
+        _load_column(
+            j, chart.cell_ptr, chart.symbol, chart.inside, rules.right_number,
+            column.score, column.low, column.high, column.width,
+        )
         for i in range(j):
-            cell = cell_index(i, j)
-            if not _alive(chart.cell_ptr[cell], chart.cell_ptr[cell + 1], outside):
-                continue
-            count, cut = np.int64(-1), False
-            while count < 0:
-                count, cut = _cell_edges(
-                    i, j, chart, rules, column, item_of, outside, threshold, edges,
-                    edge_ptr[lives],
-                )
-                if count < 0:
-                    edges = more_edges(edges)
-            pruned = pruned or cut
-            live[lives] = cell
-            lives += 1
-            edge_ptr[lives] = count
+            room = False
+            while not room:
+                room, cut = _cell_edges(i, j, chart, rules, column, alive, threshold, graph)
+                pruned |= cut
+                if not room:
+                    graph = with_room(graph, graph.edges.shape[0], graph.vertices.shape[0])
         clear_column(column)
-    count = edge_ptr[lives]
-    kept = Edges(
-        edges.parent[:count], edges.left[:count], edges.right[:count], edges.logp[:count],
-        edges.link[:count],
-    )
-    return Hypergraph(live[:lives], edge_ptr[: lives + 1], kept, outside, pruned)
+    return graph, pruned

@@ -10,6 +10,9 @@ import numpy as np
 
 from rnnparse.grammar.pcfg import Pcfg
 
+BINARY = np.dtype([("logp", np.float64), ("left", np.int32), ("right", np.int32)], align=True)
+UNARY = np.dtype([("logp", np.float64), ("child", np.int32), ("link", np.bool_)], align=True)
+
 
 class RuleArrays(NamedTuple):
     """Rules of S symbols, L of which occur as left children and M as right ones.
@@ -21,25 +24,21 @@ class RuleArrays(NamedTuple):
 
     left_number: np.ndarray  # [S] int32: number among the left children, or -1
     right_number: np.ndarray  # [S] int32: the same for right children
-    right_symbol: np.ndarray  # [M] int32: the symbol of each right number
-    left_symbol: np.ndarray  # [L] int32
+    left_symbol: np.ndarray  # [L] int32: the symbol of each left number
+    right_symbol: np.ndarray  # [M] int32
     pair_ptr: np.ndarray  # [L+1] uint64: pairs of children by left number
     pair_right: np.ndarray  # [Q] uint32: right number
-    rule_ptr: np.ndarray  # [Q+1] uint64: rules by pair
-    parent: np.ndarray  # [R] uint32
-    logp: np.ndarray  # [R] float64
-    parent_ptr: np.ndarray  # [S+1] int64: the same rules by parent
-    left_of: np.ndarray  # [R] int32: left number
-    right_of: np.ndarray  # [R] int32: right number
-    logp_of: np.ndarray  # [R] float64
+    rule_ptr: np.ndarray  # [Q+1] uint64: binary rules by pair
+    rule_parent: np.ndarray  # [R] uint32
+    rule_logp: np.ndarray  # [R] float64
+    binary_ptr: np.ndarray  # [S+1] int64: the same rules by parent
+    binary: np.ndarray  # [R] BINARY: left and right numbers
+    unary_ptr: np.ndarray  # [S+1] int64: unary rules by parent
+    unary: np.ndarray  # [U] UNARY
     closure_symbol: np.ndarray  # [K] uint32: the symbols that occur as children of unary rules
     closure_ptr: np.ndarray  # [K+1] uint64
     closure_parent: np.ndarray  # uint32: what lies above through one or more unary rules
     closure_logp: np.ndarray  # float64: by the best way that repeats no category
-    child_ptr: np.ndarray  # [S+1] int64: unary rules by child
-    unary_parent: np.ndarray  # [U] int32
-    unary_logp: np.ndarray  # [U] float64
-    unary_link: np.ndarray  # [U] bool
     category: np.ndarray  # [S] int32: category of each symbol
     partial: np.ndarray  # [S] bool: intermediate symbol of the binarization
     root: int  # the symbol that spans a sentence
@@ -54,30 +53,38 @@ def rule_arrays(grammar: Pcfg) -> RuleArrays:
     by_pair = np.lexsort((parent, right, left))
     pairs, first = np.unique(grammar.binary[by_pair, 1:], axis=0, return_index=True)
     by_parent = np.lexsort((right, left, parent))
-    symbols = np.arange(size + 1)
+    binary = np.zeros(len(parent), BINARY)
+    binary["logp"] = grammar.binary_logp[by_parent]
+    binary["left"] = left_number[left[by_parent]]
+    binary["right"] = right_number[right[by_parent]]
     return RuleArrays(
         left_number=left_number,
         right_number=right_number,
-        right_symbol=right_symbol,
         left_symbol=left_symbol,
-        pair_ptr=_offsets(left_number[pairs[:, 0]], len(left_symbol)),
+        right_symbol=right_symbol,
+        pair_ptr=_offsets(left_number[pairs[:, 0]], len(left_symbol)).astype(np.uint64),
         pair_right=right_number[pairs[:, 1]].astype(np.uint32),
         rule_ptr=np.append(first, len(parent)).astype(np.uint64),
-        parent=parent[by_pair].astype(np.uint32),
-        logp=grammar.binary_logp[by_pair],
-        parent_ptr=np.searchsorted(parent[by_parent], symbols).astype(np.int64),
-        left_of=left_number[left[by_parent]],
-        right_of=right_number[right[by_parent]],
-        logp_of=grammar.binary_logp[by_parent],
+        rule_parent=parent[by_pair].astype(np.uint32),
+        rule_logp=grammar.binary_logp[by_pair],
+        binary_ptr=_offsets(parent[by_parent], size),
+        binary=binary,
+        **_unary_by_parent(grammar),
         **_closure(grammar),
-        child_ptr=np.searchsorted(grammar.unary[:, 1], symbols).astype(np.int64),
-        unary_parent=np.ascontiguousarray(grammar.unary[:, 0]),
-        unary_logp=grammar.unary_logp,
-        unary_link=grammar.link,
         category=grammar.category,
         partial=grammar.partial,
         root=grammar.root,
     )
+
+
+def _unary_by_parent(grammar: Pcfg) -> dict[str, np.ndarray]:
+    parent, child = grammar.unary.T
+    order = np.lexsort((child, parent))
+    unary = np.zeros(len(parent), UNARY)
+    unary["logp"] = grammar.unary_logp[order]
+    unary["child"] = child[order]
+    unary["link"] = grammar.link[order]
+    return {"unary_ptr": _offsets(parent[order], len(grammar.symbols)), "unary": unary}
 
 
 def _numbered(symbols: np.ndarray, size: int) -> tuple[np.ndarray, np.ndarray]:
@@ -90,7 +97,7 @@ def _numbered(symbols: np.ndarray, size: int) -> tuple[np.ndarray, np.ndarray]:
 
 def _offsets(ordered: np.ndarray, size: int) -> np.ndarray:
     """Where each of the numbers 0..size begins among ordered numbers."""
-    return np.searchsorted(ordered, np.arange(size + 1)).astype(np.uint64)
+    return np.searchsorted(ordered, np.arange(size + 1)).astype(np.int64)
 
 
 def _closure(grammar: Pcfg) -> dict[str, np.ndarray]:

@@ -20,11 +20,11 @@ random_tests = settings(
 
 def named(parse: Parse, world: World) -> list[tuple[float, str]]:
     """The trees of a parse in one line each, with their scores."""
-    forest = parse.forest
-    return [
-        (float(forest.logp[c]), candidate_tree(forest, c, world.tokens, CATEGORIES).pformat(1 << 30))
-        for c in range(len(forest.root))
+    trees = [
+        candidate_tree(parse.forest, c, world.tokens, CATEGORIES).pformat(1 << 30)
+        for c in range(len(parse.forest.root))
     ]
+    return list(zip(parse.forest.logp.tolist(), trees, strict=True))
 
 
 def expected(world: World) -> tuple[list[tuple[float, str]], bool]:

@@ -1,0 +1,114 @@
+"""The hypergraph of what may be part of a tree within a score of the best."""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+import numpy as np
+from numba import njit
+
+from rnnparse.inference.cky import grow
+
+VERTEX = np.dtype(
+    [
+        ("outside", np.float64),  # max-outside log probability
+        ("category", np.int32),
+        ("partial", np.bool_),  # whether it stands for a part of a phrase's children
+        # What the enumeration of trees keeps of each vertex:
+        ("first", np.int64),  # its first derivation
+        ("count", np.int64),  # number of derivations
+        ("up", np.int64),  # the latest unary edge above it, or -1
+    ],
+    align=True,
+)
+EDGE = np.dtype(
+    [
+        ("logp", np.float64),
+        ("parent", np.int32),  # vertices
+        ("left", np.int32),
+        ("right", np.int32),  # -1 in a unary edge
+        ("next", np.int32),  # of a unary edge, another one above the same child, or -1
+        ("link", np.bool_),
+    ],
+    align=True,
+)
+CELL = np.dtype(
+    [
+        ("start", np.int32),
+        ("end", np.int32),
+        ("last", np.int64),  # its edges begin where the cell before ends
+        ("glue", np.bool_),
+    ],
+    align=True,
+)
+CELLS, EDGES, VERTICES = range(3)
+
+
+class Graph(NamedTuple):
+    """Cells from the root down, so reversed they go bottom-up, with their edges and vertices.
+
+    A vertex is an item of the chart that is part of a tree within the threshold, or a glue symbol.
+    """
+
+    cells: np.ndarray  # CELL
+    edges: np.ndarray  # EDGE
+    vertices: np.ndarray  # VERTEX
+    vertex_of: np.ndarray  # [items] int32: of each item of the chart, or -1
+    size: np.ndarray  # [3] int64: number of cells, edges and vertices
+
+
+@njit(cache=True, nogil=True)
+def new_graph(n, items):
+    """An empty graph for a sentence of n tokens with a chart of so many items."""
+    return Graph(
+        np.empty(n * (n + 1) // 2 + n, CELL), np.empty(4096, EDGE), np.empty(2048, VERTEX),
+        np.full(items, -1, np.int32), np.zeros(3, np.int64),
+    )
+
+
+@njit(cache=True, nogil=True)
+def with_room(graph, edges, vertices):
+    """The same graph with room for so many more edges and vertices."""
+    return Graph(
+        graph.cells, grow(graph.edges, graph.size[EDGES] + edges),
+        grow(graph.vertices, graph.size[VERTICES] + vertices), graph.vertex_of, graph.size,
+    )
+
+
+@njit(cache=True, nogil=True)
+def add_vertex(vertices, size, outside, category, partial):
+    """Enter a vertex where there is room for it; returns its number."""
+    new = size[VERTICES]
+    vertex = vertices[new]
+    vertex.outside = outside
+    vertex.category = category
+    vertex.partial = partial
+    vertex.first = -1
+    vertex.count = 0
+    vertex.up = -1
+    size[VERTICES] += 1
+    return new
+
+
+@njit(cache=True, nogil=True)
+def add_edge(edges, size, logp, parent, left, right, link):
+    """Enter an edge where there is room for it."""
+    edge = edges[size[EDGES]]
+    edge.logp = logp
+    edge.parent = parent
+    edge.left = left
+    edge.right = right
+    edge.next = -1
+    edge.link = link
+    size[EDGES] += 1
+
+
+@njit(cache=True, nogil=True)
+def end_cell(graph, start, end, glue):
+    """Close a cell: its edges are those since the last one."""
+    cell = graph.cells[graph.size[CELLS]]
+    cell.start = start
+    cell.end = end
+    cell.last = graph.size[EDGES]
+    cell.glue = glue
+    graph.size[CELLS] += 1
