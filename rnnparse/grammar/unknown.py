@@ -10,14 +10,12 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 import numpy as np
-from numba import njit
 
 from rnnparse.grammar.signatures import signature
+from rnnparse.grammar.tagger_kernel import fit_softmax
 
 LONGEST_AFFIX = 4
 EPOCHS = 15
-RATE = 0.1
-L2 = 1e-5
 
 
 def form_features(word: str, first: bool) -> list[str]:
@@ -101,7 +99,7 @@ def train_tagger(
         vectors = WordVectors((), np.zeros((0, 0), np.float32))
     rows = vectors.index()
     lists = [[number[f] for f in form_features(word, first)] for word, first, _ in ordered]
-    weights = _fit(
+    weights = fit_softmax(
         np.cumsum([0] + [len(x) for x in lists]).astype(np.int64),
         np.array([f for x in lists for f in x], np.int32),
         np.array([_row(rows, word) for word, *_ in ordered], np.int32),
@@ -115,39 +113,3 @@ def train_tagger(
         ),
     )
     return UnknownWordTagger(names, weights, vectors)
-
-
-@njit(cache=True, nogil=True)
-def _fit(ptr, feature, row, tag, weight, vectors, binary, tags, orders):  # type: ignore[no-untyped-def]
-    """AdaGrad on the log loss; returns weights [binary + d, tags] float32."""
-    dense = vectors.shape[1]
-    w = np.zeros((binary + dense, tags), np.float32)
-    squares = np.full((binary + dense, tags), np.float32(1e-3))
-    score = np.empty(tags, np.float32)
-    rate, decay = np.float32(RATE), np.float32(L2)
-    for epoch in range(orders.shape[0]):
-        for x in orders[epoch]:
-            score[:] = 0
-            for p in range(ptr[x], ptr[x + 1]):
-                score += w[feature[p]]
-            if row[x] >= 0:
-                for d in range(dense):
-                    score += w[binary + d] * vectors[row[x], d]
-            score -= score.max()
-            score = np.exp(score)
-            score /= score.sum()
-            score[tag[x]] -= np.float32(1)
-            score *= weight[x]
-            for p in range(ptr[x], ptr[x + 1]):
-                f = feature[p]
-                for t in range(tags):
-                    g = score[t] + decay * w[f, t]
-                    squares[f, t] += g * g
-                    w[f, t] -= rate * g / np.sqrt(squares[f, t])
-            if row[x] >= 0:
-                for d in range(dense):
-                    for t in range(tags):
-                        g = score[t] * vectors[row[x], d] + decay * w[binary + d, t]
-                        squares[binary + d, t] += g * g
-                        w[binary + d, t] -= rate * g / np.sqrt(squares[binary + d, t])
-    return w

@@ -16,7 +16,7 @@ WINDOW_FACTOR = 1.7
 
 def first_window(n: int, k: int) -> float:
     """A guess at how far (in nats) the k-th best tree of n tokens lies below the best."""
-    return 0.5 + 36.0 * log(k) / n
+    return 0.5 + 36.0 * log(k) / (n + 4)
 
 
 @dataclass(frozen=True)
@@ -52,9 +52,9 @@ class Decoder:
         if not tokens or k < 1:
             raise ValueError(f"cannot list the {k} best trees of {len(tokens)} tokens")
         emissions = self.grammar.lexicon.emissions(tokens)
-        arrays, logp, glued = best_forest(
+        (cat, left, right, start, end, root), logp, glued = best_forest(
             len(tokens), k, emissions.ptr, emissions.symbol, emissions.logp, self._rules,
             first_window(len(tokens), k), WINDOW_FACTOR, len(self.grammar.pcfg.categories),
             self._heads,
         )
-        return Parse(Forest(*arrays, logp), glued)
+        return Parse(Forest(cat, left, right, start, end, root, logp), glued)

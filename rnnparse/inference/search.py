@@ -10,11 +10,11 @@ import numpy as np
 from numba import njit
 
 from rnnparse.inference.cky import cell_index, find_item, inside_chart
-from rnnparse.inference.forest import binarize_candidates
 from rnnparse.inference.glue import glue_graph, glue_scores
 from rnnparse.inference.graph import add_vertex, new_graph
 from rnnparse.inference.kbest import enumerate_trees
 from rnnparse.inference.outside import prune
+from rnnparse.inference.rebinarize import binarize_candidates
 
 TOLERANCE = 1e-9  # rounding of sums in another order
 WIDEST_WINDOW = 1e9
