@@ -1,0 +1,131 @@
+"""The examples of the README do what it says.
+
+Commands of ```console blocks are run in order, in one folder that holds a trained `model` and the
+`treebanks`; their output must be that of the README, where `...` stands for any lines and numbers
+may be others (they differ a little from machine to machine). ```pycon blocks run as doctests.
+"""
+
+from __future__ import annotations
+
+import doctest
+import os
+import re
+import subprocess
+import sys
+from dataclasses import dataclass
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).resolve().parents[1]
+README = (ROOT / "README.md").read_text(encoding="utf-8")
+_BLOCK = re.compile(r"(?:^<!-- (.*) -->\n)?^```(\w+)\n((?s:.*?))^```$", re.MULTILINE)
+_NUMBER = re.compile(r"[+-]?\d+(?:\.\d+)?")
+
+
+@dataclass(frozen=True)
+class Example:
+    """A command and its output."""
+
+    command: str
+    output: str
+    status: int
+
+
+def blocks(language: str) -> list[tuple[str, str]]:
+    """(text, comment before it) of the blocks in a language."""
+    return [(m[3], m[1] or "") for m in _BLOCK.finditer(README) if m[2] == language]
+
+
+def examples() -> list[Example]:
+    found = []
+    for text, comment in blocks("console"):
+        if comment.startswith("not run"):
+            continue
+        for part in re.split(r"^\$ ", text, flags=re.MULTILINE)[1:]:
+            command, _, output = part.partition("\n")
+            found.append(Example(command, output, 2 if comment == "status 2" else 0))
+    return found
+
+
+@pytest.fixture(scope="session")
+def folder(trained: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Where the examples run."""
+    path = tmp_path_factory.mktemp("readme")
+    (path / "model").symlink_to(trained)
+    (path / "treebanks").symlink_to(ROOT / "treebanks")
+    program = path / "bin" / "rnnparse"
+    program.parent.mkdir()
+    program.write_text(f'#!/bin/sh\nexec "{sys.executable}" -m rnnparse "$@"\n')
+    program.chmod(0o755)
+    return path
+
+
+def same(printed: str, expected: str) -> bool:
+    """Whether outputs agree but for numbers, the width of columns, and what `...` stands for."""
+    lines = ["...." if line == "..." else line for line in expected.splitlines()]
+    pattern = "\n".join(map(loosened, lines)).replace(r"\.\.\.\.", "(?:.*\n)*?.*")
+    return re.fullmatch(pattern, "\n".join(map(plain, printed.splitlines()))) is not None
+
+
+def plain(line: str) -> str:
+    return " ".join(_NUMBER.sub("0", line).split())
+
+
+def loosened(line: str) -> str:
+    return re.escape(plain(line))
+
+
+def test_comparison_sees_differences() -> None:
+    assert same("F1 97.5\nx\ny\nend\n", "F1   9.25\n...\nend\n")
+    assert same("a\nend\n", "a\nend\n")
+    for other in ("F2 97\nend\n", "F1 97\nend\nmore\n", "F1\nend\n", ""):
+        assert not same(other, "F1 97\n...\nend\n")
+
+
+def test_console_examples(folder: Path) -> None:
+    environment = os.environ | {
+        "PATH": f"{folder / 'bin'}{os.pathsep}{os.environ['PATH']}",
+        "PYTHONPATH": str(ROOT),
+        "XDG_CACHE_HOME": str(folder / "cache"),
+    }
+    found = examples()
+    assert len(found) >= 8
+    for example in found:
+        done = subprocess.run(
+            ["bash", "-c", example.command],
+            cwd=folder,
+            env=environment,
+            capture_output=True,
+            text=True,
+        )
+        assert done.returncode == example.status, done.stderr
+        assert same(done.stdout, example.output), f"$ {example.command}\n{done.stdout}"
+
+
+def test_python_examples(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(folder)
+    monkeypatch.setenv("XDG_CACHE_HOME", str(folder / "cache"))
+    text = "\n".join(block for block, _ in blocks("pycon"))
+    assert text.count(">>>") >= 15
+    test = doctest.DocTestParser().get_doctest(text, {}, "README.md", "README.md", 0)
+    printed: list[str] = []
+    runner = doctest.DocTestRunner(optionflags=doctest.ELLIPSIS | doctest.NORMALIZE_WHITESPACE)
+    runner.run(test, out=printed.append)
+    assert runner.summarize(verbose=False).failed == 0, "".join(printed)
+
+
+def test_links_lead_somewhere() -> None:
+    for target in re.findall(r"\]\(([^)]+)\)", README):
+        if not target.startswith("http"):
+            assert (ROOT / target.partition("#")[0]).exists(), target
+
+
+def test_every_option_in_the_text_exists() -> None:
+    known = ""
+    for command in ("train", "parse", "evaluate", "evalb", "info"):
+        known += subprocess.run(
+            [sys.executable, "-m", "rnnparse", command, "--help"], capture_output=True, text=True
+        ).stdout
+    for option in set(re.findall(r"--[a-z][a-z-]+", README)) - {"--help"}:
+        assert option in known, option
