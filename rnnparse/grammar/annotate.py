@@ -39,6 +39,8 @@ SPLITS = (
     "right-rec-np",  # noun phrases with a noun phrase at their right edge
 )
 
+BACKOFF = "~"  # ends the name of a symbol that only smooths others
+
 _BE = frozenset(("be", "am", "is", "are", "was", "were", "been", "being", "'s", "'re", "'m", "ai"))
 _HAVE = frozenset(("have", "has", "had", "having", "'ve", "'d"))
 _FINITE = frozenset({"VBD", "VBZ", "VBP", "MD"})
@@ -121,6 +123,7 @@ class Annotator:
         self.category: dict[str, tuple[str, bool]] = {}
         self.word_tag: dict[str, str] = {}
         self.backoff: dict[str, str] = {}
+        self._names: dict[tuple[tuple[str, bool], tuple[str, ...], str, str], str] = {}
         self._rare = rare
         self._counts: Counter[tuple[str, tuple[str, ...], str]] = Counter()
         for tree in trees:
@@ -173,18 +176,22 @@ class Annotator:
             marks = marks[:-1]
         state = self._name(marks, context, "", category)
         if len(marks) > 1 and node.word is None:
-            self.backoff[state] = self._name(marks[:1], context, "~", category)
+            self.backoff[state] = self._name(marks[:1], context, BACKOFF, category)
         return state
 
     def _name(
         self, marks: Sequence[str], context: str, suffix: str, category: tuple[str, bool]
     ) -> str:
-        """A name; two categories never share one, whatever their labels contain."""
-        stem = INTERMEDIATE + category[0] if category[1] else category[0]
-        name = stem + ("^" + "-".join(marks) if marks else "") + context + suffix
-        while self.category.setdefault(name, category) != category:
-            name += "'"
-        return name
+        """A name; different symbols never share one, whatever their labels contain."""
+        symbol = (category, tuple(marks), context, suffix)
+        if symbol not in self._names:
+            stem = INTERMEDIATE + category[0] if category[1] else category[0]
+            name = stem + ("^" + "-".join(marks) if marks else "") + context + suffix
+            while name in self.category:
+                name += "'"
+            self._names[symbol] = name
+            self.category[name] = category
+        return self._names[symbol]
 
     def _look(self, nodes: list[_Node]) -> None:
         """Fill in, from the leaves up, what the splits ask of each node."""

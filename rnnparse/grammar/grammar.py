@@ -9,6 +9,7 @@ from dataclasses import dataclass
 import numpy as np
 from nltk.tree import Tree
 
+from rnnparse.errors import TreebankError
 from rnnparse.grammar.annotate import SPLITS, Annotator, Rule, TaggedWord
 from rnnparse.grammar.lexicon import Lexicon, estimate_lexicon
 from rnnparse.grammar.pcfg import Pcfg, estimate_rules
@@ -59,7 +60,13 @@ def estimate(
         kappa: smoothing of rules towards a less annotated parent, in pseudo-counts.
         vectors: given word vectors, which help to tag unknown words.
         seed: of the unknown-word tagger.
+
+    Raises:
+        ConfigError: a state split is unknown.
+        TreebankError: no trees.
     """
+    if not trees:
+        raise TreebankError("there is no tree to estimate a grammar from")
     annotator = Annotator(heads, splits, rare, trees)
     rules: Counter[Rule] = Counter()
     words: list[TaggedWord] = []

@@ -97,14 +97,23 @@ class Lexicon:
         return guess
 
     def _unknown(self, token: str, first: bool) -> tuple[np.ndarray, np.ndarray]:
-        logp = self.tagger.log_probabilities(unescape_token(token), first)
-        kept = np.flatnonzero(logp >= logp.max() - BEAM)
-        places = np.concatenate([np.arange(self.tag_ptr[t], self.tag_ptr[t + 1]) for t in kept])
-        of_tag = np.repeat(logp[kept], self.tag_ptr[kept + 1] - self.tag_ptr[kept])
+        tags, chance = _likely_tags(self.tagger, unescape_token(token), first)
+        places = np.concatenate([np.arange(self.tag_ptr[t], self.tag_ptr[t + 1]) for t in tags])
+        of_tag = np.repeat(np.log(chance), self.tag_ptr[tags + 1] - self.tag_ptr[tags])
         return (
             self.state_symbol[places],
             of_tag + self.state_logp[places] + self.log_unknown,
         )
+
+
+def _likely_tags(
+    tagger: UnknownWordTagger, word: str, first: bool
+) -> tuple[np.ndarray, np.ndarray]:
+    """Numbers of the tags that a form may have, and their probabilities, which sum to 1."""
+    logp = tagger.log_probabilities(word, first)
+    tags = np.flatnonzero(logp >= logp.max() - BEAM)
+    chance = np.exp(logp[tags])
+    return tags, chance / chance.sum()
 
 
 class LexiconCounts:
@@ -216,11 +225,12 @@ def _entry(
         seen[counts.word_tag_of[state]] += c
     chance = {tag: c / n for tag, c in seen.items()}
     if n <= RARE and not (len(seen) == 1 and set(seen) <= punctuation):
-        form = np.exp(tagger.log_probabilities(unescape_token(word), False))
-        for t in np.flatnonzero(form >= form.max() * np.exp(-BEAM)):
-            tag = counts.tags[t]
-            mixed = (seen[tag] + FORM_WEIGHT * form[t]) / (n + FORM_WEIGHT)
-            chance[tag] = float(mixed)
+        guess = dict(zip(*_likely_tags(tagger, unescape_token(word), False), strict=True))
+        chance = {
+            tag: (seen[tag] + FORM_WEIGHT * guess.get(t, 0.0)) / (n + FORM_WEIGHT)
+            for t, tag in enumerate(counts.tags)
+            if tag in seen or t in guess
+        }
     symbols: list[int] = []
     scores: list[float] = []
     for tag in sorted(chance):
