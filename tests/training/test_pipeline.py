@@ -1,0 +1,488 @@
+"""Whole runs: what is reported is what the saved model does, and what cannot work says why."""
+
+from __future__ import annotations
+
+import gzip
+import importlib.util
+import json
+import logging
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from nltk.tree import Tree
+
+from rnnparse.config import TrainingConfig
+from rnnparse.errors import ConfigError, MissingExtraError, ModelError, TreebankError
+from rnnparse.evaluation import evaluate
+from rnnparse.parser import Parser, load
+from rnnparse.training import pipeline
+from rnnparse.training.data import hold_out, load_clean
+from rnnparse.training.loop import BETAS, f1_of, train_network
+from rnnparse.training.pipeline import TrainingReport, train
+from rnnparse.training.prepare import make_problem
+from rnnparse.trees.brackets import write_trees
+from rnnparse.trees.cleaning import tags, words
+from tests.grammar.small import trees
+from tests.training.problems import small_config
+from tests.training.runs import TINY, logs, model_bytes, write_bracketed, write_treebank
+from tests.training.test_bracket_counts import pasted
+
+
+def run(folder: Path, *, resume: bool = False, **settings: Any) -> TrainingReport:
+    """Train a model at `folder`/model with a cache beside it."""
+    config = TrainingConfig(**{**TINY, "cache": str(folder / "cache"), **settings})
+    return train(config, folder / "model", resume=resume, progress=False)
+
+
+def f1(gold: Sequence[Tree], test: Sequence[Tree]) -> float:
+    value = evaluate(gold, test).summary()["f1"]
+    return 0.0 if value is None else value
+
+
+def parsed(parser: Parser, gold: Sequence[Tree], scorer: str) -> list[Tree]:
+    results = parser.parse_many([words(tree) for tree in gold], scorer=scorer)
+    return [result.trees[0].tree for result in results]
+
+
+def best_of(parser: Parser, gold: Sequence[Tree]) -> list[Tree]:
+    """The best candidate of each sentence, by EVALB's rules."""
+    found = []
+    for tree in gold:
+        candidates = [
+            scored.tree
+            for result in parser.parse_many([words(tree)], k=parser.kbest, scorer="pcfg")
+            for scored in result.trees
+        ]
+        rows = evaluate(
+            [tree] * len(candidates), [pasted(c, tags(tree)) for c in candidates]
+        ).sentences
+        scores = [2 * r.matched / max(r.test + r.gold, 1) for r in rows]
+        found.append(candidates[scores.index(max(scores))])
+    return found
+
+
+def assert_report_holds(report: TrainingReport, dev: Sequence[Tree]) -> None:
+    """The saved model, loaded again, does on dev what the report says."""
+    parser = load(report.model)
+    assert report.dev_sentences == len(dev)
+    assert report.base_f1 == f1(dev, parsed(parser, dev, "pcfg"))
+    assert report.cvg_f1 == f1(dev, parsed(parser, dev, "cvg"))
+    assert report.oracle_f1 == f1(dev, best_of(parser, dev))
+    assert report.beta == parser.beta
+    scores = {name: getattr(report, name) for name in ("base_f1", "cvg_f1", "oracle_f1")}
+    assert parser.about["dev_scores"] == scores
+
+
+# -- the report --------------------------------------------------------------------------------
+
+
+def test_the_saved_model_parses_dev_as_reported(tmp_path: Path) -> None:
+    report = run(
+        tmp_path,
+        treebank=write_treebank(tmp_path / "train.mrg", 40),
+        dev=write_treebank(tmp_path / "dev.mrg", 30, "dev"),
+        learning_rate=0.1,
+    )
+    dev = load_clean(str(tmp_path / "dev.mrg"))
+    assert_report_holds(report, dev)
+    assert report.base_f1 < report.oracle_f1
+    assert report.base_f1 != report.cvg_f1
+    assert (report.sentences, report.epochs, len(report.history)) == (40, 2, 2)
+    assert report.beta == report.history[report.best_epoch - 1]["beta"]
+    assert report.best_epoch in (1, 2)
+
+
+def test_a_held_out_tenth_is_parsed_as_reported(tmp_path: Path) -> None:
+    treebank = write_treebank(tmp_path / "train.mrg", 40)
+    report = run(tmp_path, treebank=treebank, seed=5)
+    _, dev = hold_out(load_clean(treebank), 5)
+    assert_report_holds(report, dev)
+    assert (report.sentences, report.dev_sentences) == (36, 4)
+
+
+@pytest.mark.parametrize(
+    "settings",
+    [
+        {"target": "oracle", "jackknife": 3},
+        {"tie": "uniform", "averaging": False, "heads": "right"},
+    ],
+)
+def test_other_settings_keep_the_report_true(tmp_path: Path, settings: dict[str, Any]) -> None:
+    treebank = write_treebank(tmp_path / "train.mrg", 24)
+    dev = write_treebank(tmp_path / "dev.mrg", 6, "dev")
+    report = run(tmp_path, treebank=treebank, dev=dev, **settings)
+    assert_report_holds(report, load_clean(dev))
+
+
+def test_the_report_and_logs_lie_in_the_model(tmp_path: Path) -> None:
+    report = run(tmp_path, treebank=write_treebank(tmp_path / "train.mrg", 20))
+    model = tmp_path / "model"
+    written = json.loads((model / "report.json").read_text())
+    assert written == json.loads(json.dumps(report.to_dict()))
+    stages = ["reading", "grammar and lists", "forests", "SU-RNN", "saving"]
+    assert list(written["seconds"]) == stages
+    lines = [json.loads(line) for line in (model / "network.jsonl").read_text().splitlines()]
+    assert lines == written["history"]
+    table = report.format_table()
+    for part in (f"{report.base_f1:.2f}", f"{report.cvg_f1:.2f}", f"{report.oracle_f1:.2f}"):
+        assert part in table
+    assert all(stage in table for stage in stages) and str(model) in table
+    assert not (tmp_path / "model.partial").exists()
+
+
+def test_the_model_says_how_it_was_made(tmp_path: Path) -> None:
+    treebank = write_treebank(tmp_path / "train.mrg", 20)
+    run(tmp_path, treebank=treebank, l2=0.5, seed=3)
+    about = load(tmp_path / "model").about
+    assert about["config"]["l2"] == 0.5
+    assert about["config"]["treebank"] == treebank
+    # What has no effect on the model is not in it, so that equal runs give equal bytes.
+    assert not {"jobs", "cache", "tensorboard"} & set(about["config"])
+    known = TrainingConfig.from_dict(about["config"])
+    assert (known.seed, known.kbest) == (3, TINY["kbest"])
+    assert about["sentences"] == 18
+
+
+# -- cross-validation --------------------------------------------------------------------------
+
+
+def test_folds_choose_epoch_and_beta_and_train_on_everything(tmp_path: Path) -> None:
+    treebank = write_treebank(tmp_path / "train.mrg", 24)
+    config = small_config(folds=3, averaging=False, learning_rate=0.1)
+    values = {k: v for k, v in config.to_dict().items() if k not in ("cache", "treebank")}
+    report = run(tmp_path, treebank=treebank, **values)
+    everything, totals = load_clean(treebank), np.zeros((2, len(BETAS), 3), np.int64)
+    base, oracle = np.zeros(3, np.int64), np.zeros(3, np.int64)
+    for fold in range(3):
+        rest = [tree for i, tree in enumerate(everything) if i % 3 != fold]
+        held = everything[fold::3]
+        lists = small_lists_of(rest, held, config, tmp_path)
+        problem = make_problem(lists, rest, held, None, config)
+        arguments = (problem.initial, problem.store, problem.tuning, config)
+        history = train_network(*arguments, epochs=2, progress=False).history
+        totals += [entry["dev_brackets"] for entry in history]
+        assert problem.tuning is not None
+        for counts in problem.tuning.counts:
+            best = int(counts.f1().argmax())
+            base += [counts.matched[0], counts.test[0], counts.gold]
+            oracle += [counts.matched[best], counts.test[best], counts.gold]
+    scores = f1_of(totals)
+    epoch, beta = np.unravel_index(int(scores.argmax()), scores.shape)
+    assert (report.best_epoch, report.beta) == (epoch + 1, BETAS[beta])
+    assert report.cvg_f1 == scores.max()
+    assert (report.base_f1, report.oracle_f1) == (f1_of(base), f1_of(oracle))
+    assert report.dev_sentences == report.sentences == 24
+    lists = small_lists_of(everything, [], config, tmp_path)
+    problem = make_problem(lists, everything, [], None, config)
+    arguments = (problem.initial, problem.store, None, config)
+    final = train_network(*arguments, epochs=int(epoch) + 1, progress=False)
+    for ours, theirs in zip(load(report.model).parameters, final.best, strict=True):
+        np.testing.assert_array_equal(ours, theirs)
+    assert sorted(logs(report.model)) == [
+        "fold-1.jsonl",
+        "fold-2.jsonl",
+        "fold-3.jsonl",
+        "network.jsonl",
+    ]
+
+
+def small_lists_of(
+    train: list[Tree], dev: list[Tree], config: TrainingConfig, folder: Path
+) -> pipeline.Lists:
+    return pipeline.make_lists(
+        train, dev, None, config, folder / "other cache", jobs=1, progress=False
+    )
+
+
+# -- small and odd treebanks -------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("settings", [{}, {"folds": 2}])
+def test_one_tree_is_too_few(tmp_path: Path, settings: dict[str, Any]) -> None:
+    treebank = write_treebank(tmp_path / "train.mrg", 1)
+    with pytest.raises(TreebankError, match="one tree leaves nothing to tune on"):
+        run(tmp_path, treebank=treebank, **settings)
+
+
+def test_one_tree_with_a_dev_set_will_do(tmp_path: Path) -> None:
+    treebank = write_treebank(tmp_path / "train.mrg", 1)
+    dev = write_treebank(tmp_path / "dev.mrg", 3, "dev")
+    assert_report_holds(run(tmp_path, treebank=treebank, dev=dev), load_clean(dev))
+
+
+@pytest.mark.parametrize(
+    ("count", "settings"),
+    [(2, {}), (2, {"folds": 2}), (5, {"folds": 2}), (5, {"jackknife": 10}), (3, {"folds": 10})],
+)
+def test_a_handful_of_trees_trains(tmp_path: Path, count: int, settings: dict[str, Any]) -> None:
+    report = run(tmp_path, treebank=write_treebank(tmp_path / "train.mrg", count), **settings)
+    parser = load(report.model)
+    assert words(parser.parse(["Anna", "sings"])) == ["Anna", "sings"]
+
+
+@pytest.mark.parametrize("settings", [{}, {"folds": 2}, {"jackknife": 2}, {"target": "oracle"}])
+def test_trees_of_one_token(tmp_path: Path, settings: dict[str, Any]) -> None:
+    texts = [f"(TOP ({tag} {word}))" for tag, word in zip("ABAC", "abcd", strict=True)]
+    report = run(tmp_path, treebank=write_bracketed(tmp_path / "t.mrg", *texts), **settings)
+    assert 0 <= report.cvg_f1 <= 100
+    assert words(load(report.model).parse(["a"])) == ["a"]
+
+
+def test_sentences_of_punctuation_alone(tmp_path: Path) -> None:
+    texts = ["(TOP (S (: --) (. .)))", "(TOP (S (. .)))", "(TOP (S (: --)))", "(TOP (X (, ,)))"]
+    report = run(tmp_path, treebank=write_bracketed(tmp_path / "t.mrg", *texts))
+    assert report.cvg_f1 == 0.0  # EVALB finds no bracket that counts
+
+
+ODD = """
+(TOP (@S (@NP|x (N§ ä) (\\N b)) (VP+ (-LRB- -LRB-) (V.1 c) (#$% d) (2C e) (-RRB- -RRB-)) (. .)))
+(TOP (@S (=NP (N§ ä)) (VP+ (V.1 c) (@NP|x (\\N b) (\\N b) (N§ e) (@ f))) (. .)))
+(TOP (-X- (\\N g\u20091) (VP+ (V.1 c) (@ f\u00a0h) (2C e) (2C 3.5)) (. !)))
+(TOP (@S (@@ (@ @x)) (\\\\ (V.1 \\x) (V.1 ^) (V.1 <) (V.1 ~)) (. ?)))
+"""
+
+
+@pytest.mark.parametrize("heads", ["english", "left", "right"])
+def test_labels_and_words_of_odd_characters(tmp_path: Path, heads: str) -> None:
+    treebank = tmp_path / "odd.mrg"
+    treebank.write_text(ODD * 3, encoding="utf-8")
+    report = run(tmp_path, treebank=str(treebank), heads=heads, seed=1)
+    _, dev = hold_out(load_clean(str(treebank)), 1)
+    assert_report_holds(report, dev)
+    parser = load(report.model)
+    for tree in load_clean(str(treebank))[:4]:
+        assert parser.parse(words(tree)) == tree  # each was seen three times, or nearly
+
+
+def test_dev_labels_that_training_never_saw(tmp_path: Path) -> None:
+    dev = tmp_path / "dev.mrg"
+    dev.write_text(
+        "(S (NEW (ODD (QQ Anna)) (NEWTAG ate)) (-X- (. .)))\n"
+        "(HEADING (NML (XX zzz)) (HYPH -) (YY qqq))\n(TOP (ZZ w))\n"
+    )
+    report = run(tmp_path, treebank=write_treebank(tmp_path / "train.mrg", 24), dev=str(dev))
+    assert_report_holds(report, load_clean(str(dev)))
+
+
+def test_words_that_are_all_unknown_and_a_long_sentence(tmp_path: Path) -> None:
+    dev = tmp_path / "dev.mrg"
+    dev.write_text(f"(S {' '.join(f'(NN w{i})' for i in range(120))})\n")
+    report = run(
+        tmp_path, treebank=write_treebank(tmp_path / "train.mrg", 24), dev=str(dev), kbest=3
+    )
+    assert_report_holds(report, load_clean(str(dev)))
+
+
+def test_given_vectors_are_used(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
+    rng = np.random.default_rng(0)
+    seen = sorted({word for tree in trees(20) for word in words(tree)})
+    names = [*seen[:30], "unheard"]
+    with gzip.open(tmp_path / "v.txt.gz", "wt") as file:
+        for name in names:
+            file.write(f"{name} {' '.join(f'{x:.4f}' for x in rng.normal(size=8))}\n")
+    treebank = write_treebank(tmp_path / "train.mrg", 20)
+    with caplog.at_level(logging.WARNING):
+        report = run(tmp_path, treebank=treebank, vectors=str(tmp_path / "v.txt.gz"))
+    assert "vectors of 8 components are fitted to --dim 5 by PCA" in caplog.text
+    assert load(report.model).vocabulary.is_known("unheard")
+    settings = {"vectors": str(tmp_path / "v.txt.gz"), "prune_vectors": True}
+    report = run(tmp_path, treebank=treebank, **settings)
+    assert not load(report.model).vocabulary.is_known("unheard")
+
+
+# -- what cannot work --------------------------------------------------------------------------
+
+
+def test_errors_come_before_the_work(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    treebank = write_treebank(tmp_path / "train.mrg", 4)
+
+    def fail(*args: Any, **more: Any) -> None:
+        pytest.fail("work was begun")
+
+    monkeypatch.setattr(pipeline, "make_lists", fail)
+    with pytest.raises(ConfigError, match="unknown optimizer 'adagrat'"):
+        run(tmp_path, treebank=treebank, optimizer="adagrat")
+    with pytest.raises(ConfigError, match=r"absent\.heads"):
+        run(tmp_path, treebank=treebank, heads=str(tmp_path / "absent.heads"))
+    with pytest.raises(TreebankError, match="absent"):
+        run(tmp_path, treebank=str(tmp_path / "absent.mrg"))
+    with pytest.raises(TreebankError, match="absent"):
+        run(tmp_path, treebank=treebank, dev=str(tmp_path / "absent.mrg"))
+    find_spec = importlib.util.find_spec
+
+    def without(name: str, *more: Any) -> Any:
+        return None if name == "tensorboard" else find_spec(name, *more)
+
+    monkeypatch.setattr(importlib.util, "find_spec", without)
+    with pytest.raises(MissingExtraError, match=r"rnnparse\[tensorboard\]"):
+        run(tmp_path, treebank=treebank, tensorboard=str(tmp_path / "board"))
+
+
+def test_what_is_no_model_is_not_replaced(tmp_path: Path) -> None:
+    (tmp_path / "model").mkdir()
+    (tmp_path / "model" / "thesis.tex").write_text("years of work")
+    with pytest.raises(ModelError, match="is not a model"):
+        run(tmp_path, treebank=write_treebank(tmp_path / "train.mrg", 4))
+    assert (tmp_path / "model" / "thesis.tex").read_text() == "years of work"
+    assert not (tmp_path / "model.partial").exists()
+
+
+# -- going on ----------------------------------------------------------------------------------
+
+
+@pytest.fixture
+def interrupted(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """A run that was interrupted after its first epoch."""
+    treebank = write_treebank(tmp_path / "train.mrg", 20)
+    original = pipeline.save_state
+
+    def save_state(*args: Any) -> None:
+        original(*args)
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(pipeline, "save_state", save_state)
+    with pytest.raises(KeyboardInterrupt):
+        run(tmp_path, treebank=treebank)
+    monkeypatch.undo()
+    assert not (tmp_path / "model").exists()
+    return Path(treebank)
+
+
+def test_an_interrupted_run_goes_on(tmp_path: Path, interrupted: Path) -> None:
+    other = tmp_path / "other"
+    other.mkdir()
+    whole = run(other, treebank=str(interrupted))
+    resumed = run(tmp_path, treebank=str(interrupted), resume=True)
+    assert model_bytes(resumed.model) == model_bytes(whole.model)
+    assert logs(resumed.model) == logs(whole.model)
+    assert len(logs(resumed.model)["network.jsonl"]) == 2
+
+
+def test_the_same_trees_elsewhere_are_the_same_run(tmp_path: Path, interrupted: Path) -> None:
+    moved = tmp_path / "elsewhere.mrg"
+    interrupted.rename(moved)
+    report = run(tmp_path, treebank=str(moved), resume=True, jobs=2, cache=str(tmp_path / "new"))
+    assert report.epochs == 2
+
+
+@pytest.mark.parametrize(
+    ("settings", "message"),
+    [
+        ({"dim": 6}, "dim was 5, is 6"),
+        ({"seed": 1}, "seed was 0, is 1"),
+        ({"epochs": 9}, "epochs was 2, is 9"),
+        ({"heads": "left"}, "head rules was"),
+        ({"folds": 2}, "folds was 0, is 2"),
+    ],
+)
+def test_other_settings_are_another_run(
+    tmp_path: Path, interrupted: Path, settings: dict[str, Any], message: str
+) -> None:
+    with pytest.raises(ConfigError, match=message):
+        run(tmp_path, treebank=str(interrupted), resume=True, **settings)
+    assert run(tmp_path, treebank=str(interrupted), resume=True).epochs == 2
+
+
+def test_other_trees_are_another_run(tmp_path: Path, interrupted: Path) -> None:
+    write_treebank(interrupted, 19)
+    with pytest.raises(ConfigError, match="training trees was"):
+        run(tmp_path, treebank=str(interrupted), resume=True)
+
+
+def test_a_damaged_state_says_what_to_do(tmp_path: Path, interrupted: Path) -> None:
+    state = tmp_path / "model.partial" / "network.npz"
+    content = bytearray(state.read_bytes())
+    content[len(content) // 2] ^= 1
+    state.write_bytes(content)
+    with pytest.raises(ModelError, match=r"damaged checkpoint .*train without --resume"):
+        run(tmp_path, treebank=str(interrupted), resume=True)
+    assert run(tmp_path, treebank=str(interrupted)).epochs == 2
+
+
+def test_a_new_run_over_an_old_one_replaces_it(tmp_path: Path) -> None:
+    treebank = write_treebank(tmp_path / "train.mrg", 20)
+    run(tmp_path, treebank=treebank, folds=2)
+    assert "fold-1.jsonl" in logs(tmp_path / "model")
+    run(tmp_path, treebank=treebank)
+    first = model_bytes(tmp_path / "model")
+    assert sorted(logs(tmp_path / "model")) == ["network.jsonl"]
+    # With nothing to go on from, --resume simply trains.
+    run(tmp_path, treebank=treebank, resume=True)
+    assert model_bytes(tmp_path / "model") == first
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["cache", "model", "train.mrg"]
+
+
+def test_the_cache_is_used_and_may_be_damaged(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    treebank = write_treebank(tmp_path / "train.mrg", 20)
+    run(tmp_path, treebank=treebank)
+    first = model_bytes(tmp_path / "model")
+    parts = sorted((tmp_path / "cache").rglob("*.npz"))
+    assert len(parts) == 2
+    parts[0].write_bytes(parts[0].read_bytes()[:99])
+    parts[1].unlink()
+    run(tmp_path, treebank=treebank)
+    assert model_bytes(tmp_path / "model") == first
+
+    def fail(*args: Any) -> None:
+        pytest.fail("a sentence was parsed again")
+
+    monkeypatch.setattr("rnnparse.inference.decode.Decoder.parse", fail)
+    run(tmp_path, treebank=treebank, epochs=1)
+
+
+# -- TensorBoard -------------------------------------------------------------------------------
+
+
+def test_curves_for_tensorboard(tmp_path: Path) -> None:
+    pytest.importorskip("tensorboard")
+    board = tmp_path / "board"
+    treebank = write_treebank(tmp_path / "train.mrg", 20)
+    run(tmp_path, treebank=treebank, tensorboard=str(board))
+    from tensorboard.backend.event_processing.event_accumulator import EventAccumulator
+    from tensorboard.util import tensor_util
+
+    events = EventAccumulator(str(board / "network"))
+    events.Reload()
+    (log,) = logs(tmp_path / "model").values()
+    for curve in ("hinge", "objective", "violated", "dev_f1", "beta"):
+        points = [
+            (event.step, float(tensor_util.make_ndarray(event.tensor_proto)))
+            for event in events.Tensors(curve)
+        ]
+        assert points == [(e["epoch"], pytest.approx(e[curve])) for e in log]
+
+
+# -- real treebanks ----------------------------------------------------------------------------
+
+
+@pytest.mark.slow
+def test_the_embedded_treebank_is_the_default(tmp_path: Path) -> None:
+    report = run(tmp_path, epochs=1, kbest=20)
+    assert report.sentences > 1000 and report.dev_sentences > 100
+    assert report.cvg_f1 > report.base_f1
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("settings", [{}, {"folds": 2, "heads": "right"}])
+def test_another_treebank_needs_no_special_case(
+    tmp_path: Path, shared: Path, settings: dict[str, Any]
+) -> None:
+    """CRAFT: labels and tags that Penn's set does not know, long sentences."""
+    everything = load_clean(str(shared / "treebanks" / "craft" / "dev.mrg"))
+    part = tmp_path / "part.mrg"
+    longest = max(everything, key=lambda tree: len(words(tree)))
+    write_trees([*everything[:240:2], longest], part)
+    dev = tmp_path / "dev.mrg"
+    write_trees(everything[1:60:2], dev)
+    more = settings if "folds" in settings else {"dev": str(dev)}
+    report = run(tmp_path, treebank=str(part), jobs=2, epochs=1, **more | settings)
+    if not settings:
+        assert_report_holds(report, load_clean(str(dev)))
+    parser = load(report.model)
+    (result,) = parser.parse_many([words(longest)])
+    assert words(result.trees[0].tree) == words(longest)
