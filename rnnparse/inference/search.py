@@ -64,7 +64,7 @@ def best_forest(n, k, lex_ptr, lex_symbol, lex_logp, rules, window, factor, cate
     glue = glue_scores(n, chart, rules) if glued else np.empty(0)
     best = glue[0] if glued else chart.inside[root]
     while True:
-        threshold = best - window
+        threshold = best - window - TOLERANCE
         if glued:
             graph = glue_graph(n, chart, rules, glue, threshold)
         else:
@@ -72,7 +72,7 @@ def best_forest(n, k, lex_ptr, lex_symbol, lex_logp, rules, window, factor, cate
         graph, pruned = prune(n, chart, rules, graph, threshold)
         lex_vertex = _lexical_vertices(chart, graph, lex_ptr, lex_symbol)
         candidates, dropped = enumerate_trees(
-            n, k, threshold - TOLERANCE, 2 * categories, graph, lex_ptr, lex_vertex, lex_logp,
+            n, k, threshold, 2 * categories, graph, lex_ptr, lex_vertex, lex_logp,
             n if glued else -1,
         )
         complete = not (glued or pruned or dropped)

@@ -54,21 +54,15 @@ class Twin:
         self.outside = lru_cache(None)(self._outside)
         self.trees = lru_cache(None)(self._trees)
 
-    def _inside(self, item: Item, above: frozenset[int] = frozenset()) -> float:
-        """Log probability of the best derivation without a symbol of `above` in its chain."""
-        symbol, i, j = item
-        best = self.tags.get(item, -math.inf)
-        for a, b, x in self.binary[symbol]:
-            for k in range(i + 1, j):
-                best = max(best, x + self.inside((a, i, k)) + self.inside((b, k, j)))
-        for a, x, _ in self.unary[symbol]:
-            if a not in above and a != symbol:
-                best = max(best, x + self.inside((a, i, j), above | {symbol}))
-        return best
+    def _inside(self, item: Item) -> float:
+        """Log probability of the best derivation; no unary chain repeats a category."""
+        return max(self.fresh(item).values(), default=-math.inf)
 
     def _outside(self, item: Item, below: frozenset[int] = frozenset()) -> float:
         """Log probability of the best context without a symbol of `below` in the chain."""
         symbol, i, j = item
+        if self.inside(item) == -math.inf:
+            return -math.inf
         best = 0.0 if item == (self.root, 0, self.n) else -math.inf
         for parent in self.symbols:
             for a, b, x in self.binary[parent]:

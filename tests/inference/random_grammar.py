@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import cast
 
 import numpy as np
+from hypothesis import HealthCheck, settings
 from hypothesis import strategies as st
 
 from rnnparse.grammar.grammar import Grammar
@@ -14,6 +16,10 @@ from rnnparse.grammar.pcfg import Pcfg
 from rnnparse.trees.heads import HeadTable
 
 CATEGORIES = ("TOP", "A", "B", "C")
+random_tests = settings(
+    deadline=None, max_examples=100,
+    suppress_health_check=[HealthCheck.too_slow, HealthCheck.filter_too_much],
+)
 
 
 @dataclass(frozen=True)
@@ -45,51 +51,58 @@ class World:
 
 @st.composite
 def worlds(draw: st.DrawFn, longest: int = 5) -> World:
-    """A grammar of at most 8 symbols with a sentence of at most `longest` tokens."""
-    kinds = draw(
-        st.lists(st.tuples(st.integers(1, 3), st.sampled_from([False, False, True])), max_size=7)
-    )
-    category = [0, 1] + [c + 4 * partial for c, partial in kinds]
-    whole = [s for s in range(1, len(category)) if category[s] < 4]
-    some = st.integers(0, len(category) - 1)
-    scores = draw(
-        st.sampled_from([st.floats(-6, 0), st.sampled_from([-0.5, -1.0, -1.5]), st.just(0.0)])
-    )
-    binary = draw(st.lists(st.tuples(some, some, some), max_size=12, unique=True))
-    unary = draw(
-        st.lists(
-            st.tuples(st.sampled_from([0, *whole]), st.sampled_from([0, *whole])),
-            max_size=5, unique=True,
-        )
-    )
-    links = [
-        (a, b) for a, b in draw(st.lists(st.tuples(some, some), max_size=4, unique=True))
-        if category[a] == category[b] and a != b and (a, b) not in unary
-    ]
-    rules = sorted((child, parent, False) for parent, child in unary)
-    rules = sorted(rules + [(child, parent, True) for parent, child in links])
-    binary.sort(key=lambda rule: (rule[1], rule[2], rule[0]))
-    pcfg = Pcfg(
-        symbols=("TOP", *(f"s{i}" for i in range(1, len(category)))),
-        categories=CATEGORIES,
-        category=np.array(category, np.int32),
-        binary=np.array(binary, np.int32).reshape(-1, 3),
-        binary_logp=np.array([draw(scores) for _ in binary], np.float64),
-        unary=np.array([(p, a) for a, p, _ in rules], np.int32).reshape(-1, 2),
-        unary_logp=np.array([draw(scores) for _ in rules], np.float64),
-        link=np.array([link for *_, link in rules], np.bool_),
-    )
-    n = draw(st.integers(1, longest))
+    """A grammar of at most 9 symbols with a sentence of at most `longest` tokens.
+
+    Hypothesis chooses the kind of world and a seed; rules drawn one by one would too often be too
+    few to span a sentence.
+    """
+    rng = np.random.default_rng(draw(st.integers(0, 1 << 32)))
+    n = min(draw(st.sampled_from([1, 2, 3, 4, 4, 5])), longest)
+    scores = draw(st.sampled_from(["any", "few", "zero"]))
+
+    def logp(count: int) -> np.ndarray:
+        if scores == "any":
+            return -rng.exponential(1.5, count)
+        return rng.choice([-0.5, -1.0, -1.5] if scores == "few" else [0.0], count)
+
+    size = int(rng.integers(2, 9))
+    category = np.concatenate([[0], rng.integers(1, 4, size)])
+    category[2:] += 4 * (rng.random(size - 1) < 0.35)
+    pcfg = _grammar(category, rng, logp, dense=draw(st.sampled_from([1, 3, 4])))
+    whole = np.flatnonzero((category > 0) & (category < 4))
     states = [
-        draw(st.lists(st.sampled_from(whole), min_size=1, max_size=3, unique=True))
+        np.sort(rng.choice(whole, min(len(whole), int(rng.integers(1, 4))), replace=False))
         for _ in range(n)
     ]
-    flat = [s for token in states for s in sorted(token)]
-    return World(
-        pcfg,
-        Emissions(
-            np.cumsum([0, *map(len, states)], dtype=np.int64),
-            np.array(flat, np.int32),
-            np.array([draw(scores) for _ in flat], np.float64),
-        ),
+    flat = np.concatenate(states).astype(np.int32)
+    ptr = np.cumsum([0, *map(len, states)], dtype=np.int64)
+    return World(pcfg, Emissions(ptr, flat, logp(len(flat))))
+
+
+def _grammar(
+    category: np.ndarray, rng: np.random.Generator, logp: Callable[[int], np.ndarray], dense: int
+) -> Pcfg:
+    """Random rules: some for the root, `dense` times as many others as symbols."""
+    size = len(category)
+    whole = np.flatnonzero(category < 4)
+    rules = {tuple(rng.integers(0, size, 3).tolist()) for _ in range(dense * size)}
+    rules |= {(0, *rng.integers(1, size, 2).tolist()) for _ in range(2)}
+    binary = sorted(rules, key=lambda rule: (rule[1], rule[2], rule[0]))
+    chains = {tuple(rng.choice(whole, 2).tolist()) for _ in range(int(rng.integers(0, 6)))}
+    chains.add((0, int(rng.choice(whole))))
+    unary = {(child, parent): False for parent, child in chains}
+    for _ in range(int(rng.integers(0, 5))):
+        parent, child = rng.integers(0, size, 2).tolist()
+        if category[parent] == category[child] and parent != child:
+            unary.setdefault((child, parent), True)
+    ordered = sorted(unary)
+    return Pcfg(
+        symbols=("TOP", *(f"s{i}" for i in range(1, size))),
+        categories=CATEGORIES,
+        category=category.astype(np.int32),
+        binary=np.array(binary, np.int32).reshape(-1, 3),
+        binary_logp=logp(len(binary)),
+        unary=np.array([(parent, child) for child, parent in ordered], np.int32).reshape(-1, 2),
+        unary_logp=logp(len(ordered)),
+        link=np.array([unary[rule] for rule in ordered], np.bool_),
     )

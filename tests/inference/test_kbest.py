@@ -2,20 +2,22 @@
 
 from __future__ import annotations
 
+from unittest.mock import patch
+
+import numpy as np
 import pytest
-from hypothesis import HealthCheck, assume, given, settings
+from hypothesis import assume, given
 from hypothesis import strategies as st
 
+from rnnparse.grammar.lexicon import Emissions
+from rnnparse.grammar.pcfg import Pcfg
+from rnnparse.inference import decode
 from rnnparse.inference.decode import Decoder, Parse
 from rnnparse.inference.forest import candidate_tree
 from tests.inference.brute import TooManyTrees, Twin, as_tree
-from tests.inference.random_grammar import CATEGORIES, World, worlds
+from tests.inference.random_grammar import CATEGORIES, World, random_tests, worlds
 
 TOLERANCE = 1e-9
-random_tests = settings(
-    deadline=None, max_examples=150,
-    suppress_health_check=[HealthCheck.too_slow, HealthCheck.filter_too_much],
-)
 
 
 def named(parse: Parse, world: World) -> list[tuple[float, str]]:
@@ -59,3 +61,90 @@ def test_lists_are_complete_for_every_k(world: World, side: str) -> None:
         parse = decoder.parse(world.tokens, k)
         assert parse.glued == glued
         check(named(parse, world), best, k)
+
+
+def parsed(world: World, k: int, window: float, factor: float) -> list[tuple[float, str]]:
+    """The k best trees, with windows of one's own."""
+    with (
+        patch.object(decode, "first_window", lambda n, k: window),
+        patch.object(decode, "WINDOW_FACTOR", factor),
+    ):
+        return named(Decoder(world.grammar()).parse(world.tokens, k), world)
+
+
+@random_tests
+@given(worlds(), st.integers(1, 30))
+def test_growing_windows_give_the_list_of_one_huge_window(world: World, k: int) -> None:
+    best, _ = expected(world)
+    whole = parsed(world, k, 1e8, 2.0)
+    check(whole, best, k)
+    for window, factor in ((1e-6, 3.0), (0.01, 1.3), (1.0, 1.1)):
+        steps = parsed(world, k, window, factor)
+        check(steps, best, k)
+        assert [s for s, _ in steps] == pytest.approx([s for s, _ in whole], abs=1e-9)
+
+
+def world_of(
+    category: list[int],
+    binary: list[tuple[int, int, int]],
+    unary: list[tuple[int, int]],
+    tags: list[list[int]],
+    links: list[tuple[int, int]] | None = None,
+) -> World:
+    """A world in which everything has the log probability -1; rules are parent and children."""
+    rules = sorted([(a, p, False) for p, a in unary] + [(a, p, True) for p, a in links or []])
+    pcfg = Pcfg(
+        symbols=("TOP", *(f"s{i}" for i in range(1, len(category)))),
+        categories=CATEGORIES,
+        category=np.array(category, np.int32),
+        binary=np.array(sorted(binary, key=lambda r: r[1:]), np.int32).reshape(-1, 3),
+        binary_logp=np.full(len(binary), -1.0),
+        unary=np.array([(p, a) for a, p, _ in rules], np.int32).reshape(-1, 2),
+        unary_logp=np.full(len(rules), -1.0),
+        link=np.array([link for *_, link in rules], np.bool_),
+    )
+    ptr = np.cumsum([0, *map(len, tags)], dtype=np.int64)
+    flat = np.array([s for token in tags for s in token], np.int32)
+    return World(pcfg, Emissions(ptr, flat, np.full(len(flat), -1.0)))
+
+
+def test_a_chain_that_must_repeat_a_category_is_glued() -> None:
+    # TOP -> A1 -> B -> A2, where only A2 is a tag: the chain A B A is no tree.
+    world = world_of([0, 1, 2, 1], [], [(0, 1), (1, 2), (2, 3)], [[3]])
+    parse = Decoder(world.grammar()).parse(world.tokens, 5)
+    assert parse.glued
+    assert named(parse, world) == [(-1001.0, "(TOP (A w0))"), (-1002.0, "(TOP (B (A w0)))")]
+
+
+def test_a_better_chain_that_repeats_a_category_does_not_hide_a_worse_one() -> None:
+    # A1 over B over A2 would be the best way to A1, but only A1 over C is allowed above it.
+    world = world_of([0, 1, 2, 1, 3], [], [(0, 1), (1, 2), (2, 3), (1, 4)], [[3, 4]])
+    parse = Decoder(world.grammar()).parse(world.tokens, 5)
+    assert named(parse, world) == [(-3.0, "(TOP (A (C w0)))")]
+    assert not parse.glued
+
+
+def test_links_leave_no_node_and_do_not_count_as_a_repetition() -> None:
+    # A1 is linked to A2, which is a tag, and rewrites as B as well.
+    world = world_of([0, 1, 1, 2], [], [(0, 1), (2, 3)], [[2, 3]], [(1, 2)])
+    parse = Decoder(world.grammar()).parse(world.tokens, 5)
+    assert named(parse, world) == [(-3.0, "(TOP (A w0))"), (-4.0, "(TOP (A (B w0)))")]
+
+
+def test_different_annotations_of_one_tree_count_once() -> None:
+    # Two symbols of category A and two intermediate ones of category B give one tree.
+    world = world_of(
+        [0, 1, 1, 6, 6, 3],
+        [(0, 1, 3), (0, 1, 4), (0, 2, 3), (3, 1, 5), (4, 2, 5), (4, 1, 5)],
+        [], [[1, 2], [1, 2], [5]],
+    )
+    parse = Decoder(world.grammar()).parse(world.tokens, 100)
+    assert named(parse, world) == [(-5.0, "(TOP (A w0) (A w1) (C w2))")]
+
+
+def test_no_tokens_or_no_trees_wanted_are_refused() -> None:
+    decoder = Decoder(world_of([0, 1], [], [(0, 1)], [[1]]).grammar())
+    with pytest.raises(ValueError, match="0 tokens"):
+        decoder.parse([], 1)
+    with pytest.raises(ValueError, match="0 best"):
+        decoder.parse(["w0"], 0)
