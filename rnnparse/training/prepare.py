@@ -28,7 +28,7 @@ from rnnparse.trees.cleaning import words
 from rnnparse.trees.heads import HeadTable
 
 KEY_COUNT = 3  # keys that fewer nodes of the training targets have share the back-off weights
-VERSION = 1  # of the lists in the cache: to be raised when the same settings give other lists
+VERSION = 2  # of the lists in the cache: to be raised when the same grammar gives other lists
 
 
 @dataclass(frozen=True)
@@ -73,15 +73,9 @@ def make_lists(
     def grammar_of(trees: list[Tree]) -> Grammar:
         return estimate(trees, heads, vectors=vectors, seed=config.seed)
 
-    key = fingerprint(
-        VERSION,
-        train,
-        heads.to_text(),
-        config.kbest,
-        config.seed,
-        config.jackknife,
-        *(() if vectors is None else (vectors.words, vectors.matrix)),
-    )
+    grammar = grammar_of(train)
+    # The lists depend on the grammar itself, so that no change in how it is estimated is missed.
+    key = fingerprint(VERSION, config.kbest, *grammar.to_arrays().values())
 
     def lists(
         trees: list[Tree], decoder: Callable[[], Decoder], name: str, what: str
@@ -90,17 +84,16 @@ def make_lists(
             [words(tree) for tree in trees],
             decoder,
             config.kbest,
-            folder=cache / f"{key}-{name}",
+            folder=cache / key / f"{name}-{fingerprint(trees)}",
             jobs=jobs,
             progress=progress,
             what=what,
         )
 
-    grammar = grammar_of(train)
     own = Decoder(grammar)
-    dev_lists = lists(dev, lambda: own, fingerprint(dev), "dev lists") if dev else []
+    dev_lists = lists(dev, lambda: own, "own", "dev lists") if dev else []
     if not config.jackknife:
-        return Lists(grammar, lists(train, lambda: own, "train", "training lists"), dev_lists)
+        return Lists(grammar, lists(train, lambda: own, "own", "training lists"), dev_lists)
     folds = min(config.jackknife, len(train))
     found: dict[int, Parse] = {}
     for fold in range(folds):
@@ -110,7 +103,7 @@ def make_lists(
             return Decoder(_with_categories(grammar_of(others), grammar))
 
         what = f"training lists {fold + 1}/{folds}"
-        made = lists(train[fold::folds], decoder, f"fold-{fold}", what)
+        made = lists(train[fold::folds], decoder, f"fold-{fold}-of-{folds}", what)
         found |= dict(zip(range(fold, len(train), folds), made, strict=True))
     return Lists(grammar, [found[i] for i in range(len(train))], dev_lists)
 

@@ -272,3 +272,40 @@ def test_glued_sentences_have_targets_too() -> None:
     forest, place, costs = _example(parse.forest, gold, lists.grammar, "gold")
     assert candidates(forest, gold, lists)[place] == gold
     assert costs[place] == 0
+
+
+def test_the_cache_tells_lists_apart(tmp_path: Path) -> None:
+    """By grammar, k and sentences; folds by all of the training set."""
+    train, dev = trees(12), trees(3, "dev")
+
+    def make(train: list[Tree], dev: list[Tree], **settings: object) -> Lists:
+        arguments = (train, dev, None, small_config(**settings), tmp_path)
+        return make_lists(*arguments, jobs=1, progress=False)
+
+    def made() -> int:
+        return len(list(tmp_path.rglob("*.npz")))
+
+    one = make(train, dev)
+    assert made() == 2
+    assert [len(p.forest.root) for p in make(train, dev).train] == [
+        len(p.forest.root) for p in one.train
+    ]
+    assert made() == 2
+    make(train, dev[:2])  # new: dev
+    assert made() == 3
+    make(train[::-1], dev)  # the same grammar but the training sentences in another order
+    assert made() == 4
+    make(train, dev, kbest=9)
+    assert made() == 6
+    make(train[:-1], dev)
+    assert made() == 8
+    make(train, dev, heads="right")
+    assert made() == 10
+    make(train, dev, seed=1)  # another tagger of unknown words
+    assert made() == 12
+    make(train, dev, jackknife=2)
+    assert made() == 14
+    make(train, dev, jackknife=3)
+    assert made() == 17
+    make(train[::-1], dev, jackknife=3)
+    assert made() == 20
