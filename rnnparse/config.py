@@ -60,8 +60,8 @@ class TrainingConfig:
     vectors: str | None = None
     kbest: int = 100
     dim: int = 25
-    epochs: int = 10
-    patience: int = 3
+    epochs: int = 12
+    patience: int = 5
     batch_size: int = 25
     learning_rate: float = 0.02
     l2: float = 1e-4
