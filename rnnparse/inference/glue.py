@@ -45,11 +45,13 @@ def glue_scores(n, chart, rules):
 
 @njit(cache=True, nogil=True)
 def glue_graph(n, chart, rules, best, threshold):
-    """A `Graph` of the glue within the threshold.
+    """The glue within the threshold.
 
-    Vertex i stands for the glued pieces from token i on, vertex n for no piece; vertex 0 is the
-    root.
+    Returns:
+        A `Graph` in which vertex i stands for the glued pieces from token i on (so vertex 0 is
+        the root) and vertex n for no piece; and whether the threshold left anything out.
     """
+    pruned = False
     graph = with_room(new_graph(n, chart.symbol.shape[0]), n, n + 1)
     top = rules.category[rules.root]
     for i in range(n + 1):
@@ -62,7 +64,9 @@ def glue_graph(n, chart, rules, best, threshold):
             for item in range(chart.cell_ptr[cell], chart.cell_ptr[cell + 1]):
                 if not _is_piece(chart.symbol[item], rules):
                     continue
-                if not above + chart.inside[item] + best[j] >= threshold:
+                score = above + chart.inside[item] + best[j]
+                if score < threshold:
+                    pruned |= score > NEG_INF
                     continue
                 if (
                     graph.size[EDGES] == graph.edges.shape[0]
@@ -77,4 +81,4 @@ def glue_graph(n, chart, rules, best, threshold):
                 rest.outside = max(rest.outside, above + chart.inside[item])
                 add_edge(graph.edges, graph.size, PENALTY, i, piece, j, False)
         end_cell(graph, i, n, True)
-    return graph
+    return graph, pruned

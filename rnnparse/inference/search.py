@@ -66,16 +66,16 @@ def best_forest(n, k, lex_ptr, lex_symbol, lex_logp, rules, window, factor, cate
     while True:
         threshold = best - window - TOLERANCE
         if glued:
-            graph = glue_graph(n, chart, rules, glue, threshold)
+            graph, few_pieces = glue_graph(n, chart, rules, glue, threshold)
         else:
-            graph = _root_graph(n, chart, rules, root)
+            graph, few_pieces = _root_graph(n, chart, rules, root), False
         graph, pruned = prune(n, chart, rules, graph, threshold)
         lex_vertex = _lexical_vertices(chart, graph, lex_ptr, lex_symbol)
         candidates, dropped = enumerate_trees(
             n, k, threshold, 2 * categories, graph, lex_ptr, lex_vertex, lex_logp,
             n if glued else -1,
         )
-        complete = not (glued or pruned or dropped)
+        complete = not (few_pieces or pruned or dropped)
         if candidates.root.shape[0] >= k or complete or window > WIDEST_WINDOW:
             return binarize_candidates(candidates, categories, heads), candidates.logp, glued
         window *= factor
