@@ -110,20 +110,8 @@ class _Run:
             require_two(trees)
         elif not dev:
             trees, dev = hold_out(trees, config.seed)
-        vectors = None
-        if config.vectors:
-            names, matrix = read_vectors(config.vectors)
-            vectors = WordVectors(tuple(names), matrix)
-            if matrix.shape[1] != config.dim:
-                _LOG.warning(
-                    "%s: vectors of %d components are fitted to --dim %d%s",
-                    config.vectors,
-                    matrix.shape[1],
-                    config.dim,
-                    " by PCA" if matrix.shape[1] > config.dim else "",
-                )
         self.report.sentences, self.report.dev_sentences = len(trees), len(dev)
-        return trees, dev, vectors
+        return trees, dev, read_word_vectors(config)
 
     def lists(self, train: list[Tree], dev: list[Tree], vectors: WordVectors | None) -> Lists:
         cache = cache_folder(self.config.cache)
@@ -183,6 +171,22 @@ class _Run:
             self.config.kbest,
             about,
         )
+
+
+def read_word_vectors(config: TrainingConfig) -> WordVectors | None:
+    """The given word vectors, with a note where they have another size than the model's."""
+    if not config.vectors:
+        return None
+    names, matrix = read_vectors(config.vectors)
+    if matrix.shape[1] != config.dim:
+        _LOG.warning(
+            "%s: vectors of %d components are fitted to --dim %d%s",
+            config.vectors,
+            matrix.shape[1],
+            config.dim,
+            " by PCA" if matrix.shape[1] > config.dim else "",
+        )
+    return WordVectors(tuple(names), matrix)
 
 
 def train(
