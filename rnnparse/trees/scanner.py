@@ -132,7 +132,7 @@ class TreeScanner:
                 f"expected ')' after the word {node[0][:60]!r} of ({node.label()}, "
                 f"found a second word {word[:60]!r}",
             )
-        elif len(node):
+        elif len(node) or not node.label():
             raise self._error(
                 index,
                 f"expected '(' or ')' among the children of ({node.label()}, found the "

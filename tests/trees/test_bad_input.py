@@ -7,7 +7,7 @@ import io
 import os
 
 import pytest
-from hypothesis import given
+from hypothesis import example, given
 from hypothesis import strategies as st
 
 from rnnparse.errors import TreebankError
@@ -91,6 +91,7 @@ def test_a_bracket_too_many_or_too_few_is_always_an_error(forest, data):
 
 
 @given(st.text("()ab-LRB \n", max_size=40))
+@example("(()B)")
 def test_any_text_gives_trees_or_an_error(text):
     try:
         found = list(read_trees(io.StringIO(text)))
