@@ -315,9 +315,16 @@ def test_the_start_is_not_changed() -> None:
 # -- going on ----------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("optimizer", sorted(_known_optimizers()))
-def test_every_optimizer_goes_on_as_if_nothing_had_happened(tmp_path: Path, optimizer: str) -> None:
-    config = small_config(optimizer=optimizer, learning_rate=0.01, epochs=3, patience=9)
+@pytest.mark.parametrize(
+    ("optimizer", "engine"),
+    [*((name, "numba") for name in sorted(_known_optimizers())), ("adagrad", "tensorflow")],
+)
+def test_every_optimizer_goes_on_as_if_nothing_had_happened(
+    tmp_path: Path, optimizer: str, engine: str
+) -> None:
+    config = small_config(
+        optimizer=optimizer, engine=engine, learning_rate=0.01, epochs=3, patience=9
+    )
     whole = run(config, far(problem().initial))
     file = tmp_path / "state.npz"
     run(config, far(problem().initial), epochs=1, on_epoch=lambda s: save_state(file, s, "key"))
