@@ -88,7 +88,7 @@ def _grammar(
     rules = {tuple(rng.integers(0, size, 3).tolist()) for _ in range(dense * size)}
     rules |= {(0, *rng.integers(1, size, 2).tolist()) for _ in range(2)}
     binary = sorted(rules, key=lambda rule: (rule[1], rule[2], rule[0]))
-    chains = {tuple(rng.choice(whole, 2).tolist()) for _ in range(int(rng.integers(0, 6)))}
+    chains = {tuple(rng.choice(whole, 2).tolist()) for _ in range(int(rng.integers(0, 4 * dense)))}
     chains.add((0, int(rng.choice(whole))))
     unary = {(child, parent): False for parent, child in chains}
     for _ in range(int(rng.integers(0, 5))):
