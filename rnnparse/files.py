@@ -61,16 +61,19 @@ def hold_lock(path: Path) -> IO[bytes]:
     """Open a file that one process at a time can hold, until it is closed or the process ends.
 
     Raises:
-        BlockingIOError: another process holds it (systems without POSIX locks let all in).
+        BlockingIOError: another process holds it. Where there are no locks (Windows, some
+            network drives), all are let in.
         OSError: the file cannot be written.
     """
     file = open(path, "ab")  # noqa: SIM115
     if fcntl is not None:
         try:
             fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        except OSError:
+        except BlockingIOError:
             file.close()
             raise
+        except OSError:
+            pass  # no locks on this drive
     return file
 
 

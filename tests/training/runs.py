@@ -46,7 +46,7 @@ def write_bracketed(path: Path, *texts: str) -> str:
 
 
 def run_scenarios(scenarios: list[dict[str, Any]]) -> list[dict[str, Any]]:
-    """For each scenario its exit statuses (-9 for killed), and what was written to stderr."""
+    """For each scenario its exit statuses: -9 for killed, 130 for interrupted."""
     done = subprocess.run(
         [sys.executable, "-m", "tests.training.runs"],
         input=json.dumps(scenarios),
@@ -83,17 +83,24 @@ def _die() -> None:
     time.sleep(60)
 
 
-def _counted(owner: Any, name: str, at: int, *, after: bool = False) -> None:
+def _interrupt() -> None:
+    """What Ctrl-C does."""
+    os.kill(os.getpid(), signal.SIGINT)
+
+
+def _counted(
+    owner: Any, name: str, at: int, *, after: bool = False, end: Callable[[], None] = _die
+) -> None:
     """Die at call number `at` of a function, before or after it does its work."""
     original, calls = getattr(owner, name), iter(range(1, 1 << 30))
 
     def counting(*args: Any, **kwargs: Any) -> Any:
         here = next(calls) == at
         if here and not after:
-            _die()
+            end()
         result = original(*args, **kwargs)
-        if here:
-            _die()
+        if here and after:
+            end()
         return result
 
     setattr(owner, name, counting)
@@ -139,10 +146,16 @@ def _after_milliseconds(milliseconds: int) -> None:
     timer.start()
 
 
-def _at_step(at: int) -> None:
+def _at_step(at: int, end: Callable[[], None] = _die) -> None:
     from rnnparse.models.cvg import CVG
 
-    _counted(CVG, "hinge_gradients", at)
+    _counted(CVG, "hinge_gradients", at, end=end)
+
+
+def _in_list(at: int) -> None:
+    from rnnparse.inference.decode import Decoder
+
+    _counted(Decoder, "parse", at, end=_interrupt)
 
 
 _EVENTS: dict[str, Callable[[int], None]] = {
@@ -155,11 +168,13 @@ _EVENTS: dict[str, Callable[[int], None]] = {
     "writing": _half_written,
     "step": _at_step,
     "milliseconds": _after_milliseconds,
+    "interrupted step": lambda at: _at_step(at, _interrupt),
+    "interrupted list": _in_list,
 }
 
 
 def _train(settings: dict[str, Any], out: str, resume: bool, kill: tuple[str, int] | None) -> int:
-    """Train in a process of its own; its exit status, -9 if it was killed."""
+    """Train in a process of its own; its exit status, -9 if it was killed, 130 if interrupted."""
     child = os.fork()
     if child == 0:
         status = 1
@@ -173,6 +188,8 @@ def _train(settings: dict[str, Any], out: str, resume: bool, kill: tuple[str, in
                 _EVENTS[kill[0]](kill[1])
             train(TrainingConfig(**settings), out, resume=resume, progress=False)
             status = 0
+        except KeyboardInterrupt:
+            status = 130
         except BaseException:
             traceback.print_exc()
         finally:
