@@ -106,3 +106,27 @@ def _grammar(
         unary_logp=logp(len(ordered)),
         link=np.array([unary[rule] for rule in ordered], np.bool_),
     )
+
+
+def world_of(
+    category: list[int],
+    binary: list[tuple[int, int, int]],
+    unary: list[tuple[int, int]],
+    tags: list[list[int]],
+    links: list[tuple[int, int]] | None = None,
+) -> World:
+    """A world in which everything has the log probability -1; rules are parent and children."""
+    rules = sorted([(a, p, False) for p, a in unary] + [(a, p, True) for p, a in links or []])
+    pcfg = Pcfg(
+        symbols=("TOP", *(f"s{i}" for i in range(1, len(category)))),
+        categories=CATEGORIES,
+        category=np.array(category, np.int32),
+        binary=np.array(sorted(binary, key=lambda r: r[1:]), np.int32).reshape(-1, 3),
+        binary_logp=np.full(len(binary), -1.0),
+        unary=np.array([(p, a) for a, p, _ in rules], np.int32).reshape(-1, 2),
+        unary_logp=np.full(len(rules), -1.0),
+        link=np.array([link for *_, link in rules], np.bool_),
+    )
+    ptr = np.cumsum([0, *map(len, tags)], dtype=np.int64)
+    flat = np.array([s for token in tags for s in token], np.int32)
+    return World(pcfg, Emissions(ptr, flat, np.full(len(flat), -1.0)))

@@ -16,7 +16,7 @@ from rnnparse.inference.outside import prune
 from rnnparse.inference.rules import rule_arrays
 from rnnparse.inference.search import _root_graph
 from tests.inference.brute import Item, TooManyTrees, Twin
-from tests.inference.random_grammar import World, random_tests, worlds
+from tests.inference.random_grammar import World, random_tests, world_of, worlds
 
 
 def filled(world: World) -> Chart:
@@ -62,6 +62,15 @@ def test_inside_scores_of_all_items(world: World) -> None:
             assert number == find_item(chart.cell_ptr, chart.symbol, cell_index(i, j), symbol)
             got = chart.inside[number] if number >= 0 else -math.inf
             assert got == pytest.approx(expected, abs=1e-9)
+
+
+def test_a_chain_starts_from_a_tag_and_not_from_another_chain() -> None:
+    # B is better over A1 than as a tag, but A2 may stand over the tag only.
+    world = world_of([0, 1, 2, 1], [], [(2, 1), (3, 2), (0, 3)], [[1, 2]])
+    world.emissions.logp[1] = -10.0
+    chart = filled(world)
+    assert chart.symbol.tolist() == [0, 1, 2, 3]
+    assert chart.inside.tolist() == [-12.0, -1.0, -2.0, -11.0]
 
 
 def pruned(world: World, chart: Chart, root: int, threshold: float) -> tuple[Graph, bool]:

@@ -4,18 +4,15 @@ from __future__ import annotations
 
 from unittest.mock import patch
 
-import numpy as np
 import pytest
 from hypothesis import assume, given
 from hypothesis import strategies as st
 
-from rnnparse.grammar.lexicon import Emissions
-from rnnparse.grammar.pcfg import Pcfg
 from rnnparse.inference import decode
 from rnnparse.inference.decode import Decoder, Parse
 from rnnparse.inference.forest import candidate_tree
 from tests.inference.brute import TooManyTrees, Twin, as_tree
-from tests.inference.random_grammar import CATEGORIES, World, random_tests, worlds
+from tests.inference.random_grammar import CATEGORIES, World, random_tests, world_of, worlds
 
 TOLERANCE = 1e-9
 
@@ -84,30 +81,6 @@ def test_growing_windows_give_the_list_of_one_huge_window(world: World, k: int) 
         assert [s for s, _ in steps] == pytest.approx([s for s, _ in whole], abs=1e-9)
 
 
-def world_of(
-    category: list[int],
-    binary: list[tuple[int, int, int]],
-    unary: list[tuple[int, int]],
-    tags: list[list[int]],
-    links: list[tuple[int, int]] | None = None,
-) -> World:
-    """A world in which everything has the log probability -1; rules are parent and children."""
-    rules = sorted([(a, p, False) for p, a in unary] + [(a, p, True) for p, a in links or []])
-    pcfg = Pcfg(
-        symbols=("TOP", *(f"s{i}" for i in range(1, len(category)))),
-        categories=CATEGORIES,
-        category=np.array(category, np.int32),
-        binary=np.array(sorted(binary, key=lambda r: r[1:]), np.int32).reshape(-1, 3),
-        binary_logp=np.full(len(binary), -1.0),
-        unary=np.array([(p, a) for a, p, _ in rules], np.int32).reshape(-1, 2),
-        unary_logp=np.full(len(rules), -1.0),
-        link=np.array([link for *_, link in rules], np.bool_),
-    )
-    ptr = np.cumsum([0, *map(len, tags)], dtype=np.int64)
-    flat = np.array([s for token in tags for s in token], np.int32)
-    return World(pcfg, Emissions(ptr, flat, np.full(len(flat), -1.0)))
-
-
 def test_a_chain_that_must_repeat_a_category_is_glued() -> None:
     # TOP -> A1 -> B -> A2, where only A2 is a tag: the chain A B A is no tree.
     world = world_of([0, 1, 2, 1], [], [(0, 1), (1, 2), (2, 3)], [[3]])
@@ -122,6 +95,15 @@ def test_a_better_chain_that_repeats_a_category_does_not_hide_a_worse_one() -> N
     parse = Decoder(world.grammar()).parse(world.tokens, 5)
     assert named(parse, world) == [(-3.0, "(TOP (A (C w0)))")]
     assert not parse.glued
+
+
+def test_a_worse_chain_goes_on_where_a_better_one_must_stop() -> None:
+    # The best way from A to C is over B, but what may stand above is another B.
+    world = world_of([0, 1, 2, 3, 2], [], [(2, 1), (3, 2), (3, 1), (4, 3), (0, 4)], [[1]])
+    worse = (world.pcfg.unary == (3, 1)).all(axis=1)
+    world.pcfg.unary_logp[worse] = -5.0
+    parse = Decoder(world.grammar()).parse(world.tokens, 5)
+    assert named(parse, world) == [(-8.0, "(TOP (B (C (A w0))))")]
 
 
 def test_links_leave_no_node_and_do_not_count_as_a_repetition() -> None:
