@@ -34,9 +34,12 @@ class Emissions:
 class Lexicon:
     """Scores the tag states of tokens.
 
-    A frequent word has the tags that it was seen with; a rare one also those its form suggests;
-    an unknown one only those. Within a tag every state is allowed. A token that was always given
-    one punctuation tag keeps it. By Bayes' rule P(w | s) = P(s | w) P(w) / P(s).
+    A frequent word has the tags that it was seen with; a rare one (n ≤ `RARE` times) also those
+    that its form suggests, P(t | w) = (c(t, w) + m P(t | form)) / (n + m) with m = `FORM_WEIGHT`;
+    an unknown one only those. Within a tag every state is allowed: P(s | t, w) is smoothed towards
+    the tag's usual states. A rare word that was always given one punctuation tag keeps it, as
+    frequent ones do. By Bayes' rule P(w | s) = P(s | w) P(w) / P(s), where the P(s | w) of a
+    word's states sum to 1.
 
     Args:
         words: the known words, W of them.

@@ -67,7 +67,9 @@ def estimate_rules(
     P(r | B) = (c(B → r) + κ P(r | A)) / (c(B) + κ), where A is the back-off of B. A rule that B was
     never seen with is not written out: B has a link of probability κ / (c(B) + κ) to a symbol A of
     its own, which rewrites with P(r | A). A seen rule's direct probability is the larger, so the
-    best derivation has the smoothed probability of every rule.
+    best derivation has the smoothed probability of every rule. Rules that A was seen with fewer
+    than `BACKOFF_COUNT` times are left out there, so the probabilities of all rewrites of B sum to
+    1 less κ / (c(B) + κ) times the share of those that B was not seen with itself.
 
     Args:
         counts: occurrences of each rule.

@@ -156,6 +156,19 @@ def _close_unary(best, base, closure_symbol, closure_ptr, closure_parent, closur
 
 
 @njit(cache=True, nogil=True)
+def _apply_rules(best, base, row, slots, left_score, column, rules):
+    """Raise `best` by all rules."""
+    _apply_binary(
+        best, row, slots, left_score, column.score, column.low, column.high, column.width,
+        rules.pair_ptr, rules.pair_right, rules.rule_ptr, rules.rule_parent, rules.rule_logp,
+    )
+    _close_unary(
+        best, base, rules.closure_symbol, rules.closure_ptr, rules.closure_parent,
+        rules.closure_logp,
+    )
+
+
+@njit(cache=True, nogil=True)
 def _collect(best, symbol):
     """List the symbols that have a score, in rising order; returns how many."""
     count = 0
@@ -247,16 +260,7 @@ def inside_chart(n, lex_ptr, lex_symbol, lex_logp, rules):
         for t in range(lex_ptr[j - 1], lex_ptr[j]):
             best[lex_symbol[t]] = max(best[lex_symbol[t]], lex_logp[t])
         for i in range(j - 1, -1, -1):
-            _apply_binary(
-                best, row[i, : row_count[i]], slots, left_score,
-                column.score, column.low, column.high, column.width,
-                rules.pair_ptr, rules.pair_right, rules.rule_ptr, rules.rule_parent,
-                rules.rule_logp,
-            )
-            _close_unary(
-                best, base, rules.closure_symbol, rules.closure_ptr, rules.closure_parent,
-                rules.closure_logp,
-            )
+            _apply_rules(best, base, row[i, : row_count[i]], slots, left_score, column, rules)
             count = _collect(best, found)
             item_symbol = grow(item_symbol, items + count)
             item_inside = grow(item_inside, items + count)

@@ -1,0 +1,179 @@
+"""What the search for the best trees holds: derivations, unary chains, and what has been seen."""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+import numpy as np
+from numba import njit
+
+from rnnparse.inference.cky import grow
+from rnnparse.inference.contents import Contents, has_room, more_contents, new_contents
+from rnnparse.inference.hashing import crowded, find_slot, intern, larger, new_table
+from rnnparse.inference.heap import ENTRY
+
+DERIVATION = np.dtype(
+    [
+        ("score", np.float64),
+        ("content", np.int32),  # node, or sequence for an intermediate symbol
+        ("chain", np.int32),  # the unary chain at its top
+        ("vertex", np.int32),
+    ],
+    align=True,
+)
+# A unary chain: its uppermost category and the chain below; chain 0 is empty.
+CHAIN = np.dtype([("category", np.int32), ("below", np.int32)], align=True)
+DERIVATIONS, CHAINS, KEPT, SEEN = range(4)
+
+
+class Search(NamedTuple):
+    """What the search holds; its derivations are grouped by vertex, best first.
+
+    Attributes:
+        derivations: DERIVATION.
+        chains: CHAIN.
+        chain_table: the chain that a category makes of a chain.
+        kept_table: number of derivations kept for a vertex and a chain.
+        seen_table: contents that a vertex has.
+        heap: ENTRY; `left` and `right` are ranks among the children's derivations. In a unary
+            entry `left` is the child's derivation. Edge -1 - x is the tag state x.
+        heap_size [2] int64, size [4] int64: number of derivations and of each table's entries.
+        contents: the trees.
+    """
+
+    derivations: np.ndarray
+    chains: np.ndarray
+    chain_table: np.ndarray
+    kept_table: np.ndarray
+    seen_table: np.ndarray
+    size: np.ndarray
+    heap: np.ndarray
+    heap_size: np.ndarray
+    contents: Contents
+
+
+@njit(cache=True, nogil=True)
+def new_search():
+    size = np.zeros(4, np.int64)
+    size[CHAINS] = 1
+    return Search(
+        np.empty(2048, DERIVATION), np.empty(64, CHAIN), new_table(64), new_table(2048),
+        new_table(2048), size, np.empty(1024, ENTRY), np.zeros(2, np.int64), new_contents(),
+    )
+
+
+@njit(cache=True, nogil=True)
+def with_room(search, pushes, length):
+    """The same search with room for one more derivation, as `room_for_one` asks.
+
+    Args:
+        pushes: how many entries the queue must take.
+        length: longest sequence of nodes.
+    """
+    size, contents = search.size, search.contents
+    chain_table, kept_table, seen_table = search.chain_table, search.kept_table, search.seen_table
+    if crowded(chain_table, size[CHAINS]):
+        chain_table = larger(chain_table)
+    if crowded(kept_table, size[KEPT]):
+        kept_table = larger(kept_table)
+    if crowded(seen_table, size[SEEN]):
+        seen_table = larger(seen_table)
+    return Search(
+        grow(search.derivations, size[DERIVATIONS] + 1),
+        grow(search.chains, size[CHAINS] + 1),
+        chain_table, kept_table, seen_table, size,
+        grow(search.heap, search.heap_size[0] + pushes),
+        search.heap_size,
+        more_contents(contents, length),
+    )
+
+
+@njit(cache=True, nogil=True)
+def append(derivations, vertices, size, score, content, chain, vertex):
+    new = derivations[size[DERIVATIONS]]
+    new.score = score
+    new.content = content
+    new.chain = chain
+    new.vertex = vertex
+    vertices[vertex].count += 1
+    size[DERIVATIONS] += 1
+
+
+@njit(cache=True, nogil=True)
+def sort_cell(derivations, vertices, begin):
+    """Bring the derivations of a cell together by vertex; within one they keep their order.
+
+    `begin` is the number of the first of them.
+    """
+    old = derivations.copy()
+    at = 0
+    for d in range(old.shape[0]):
+        vertex = vertices[old[d].vertex]
+        if vertex.first < 0:
+            vertex.first = at
+            at += vertex.count
+        derivations[vertex.first] = old[d]
+        vertex.first += 1
+    d = 0
+    while d < old.shape[0]:
+        vertex = vertices[derivations[d].vertex]
+        vertex.first = begin + d
+        d += vertex.count
+
+
+@njit(cache=True, nogil=True)
+def chain_above(chain, category, categories, chains, chain_table, size):
+    """The chain with one more category on top, or -1 where it holds that category already."""
+    at = chain
+    while at > 0:
+        if chains[at].category == category:
+            return np.int64(-1)
+        at = np.int64(chains[at].below)
+    new = size[CHAINS]
+    found = intern(chain_table, chain * categories + category, new)
+    if found == new:
+        chains[new].category = category
+        chains[new].below = chain
+        size[CHAINS] += 1
+    return found
+
+
+@njit(cache=True, nogil=True)
+def kept_slot(vertex, chain, kept_table, size):
+    """Where the number of derivations kept for a vertex and a chain is counted."""
+    key = (np.int64(vertex) << 32) + chain
+    slot = find_slot(kept_table, key)
+    if kept_table[slot, 0] != key:
+        kept_table[slot, 0] = key
+        kept_table[slot, 1] = 0
+        size[KEPT] += 1
+    return slot
+
+
+@njit(cache=True, nogil=True)
+def first_sight(vertex, content, seen_table, size):
+    """Whether a vertex has not had this content yet; notes that it has."""
+    new = size[SEEN]
+    if intern(seen_table, (np.int64(vertex) << 32) + content, new) < new:
+        return False
+    size[SEEN] += 1
+    return True
+
+
+@njit(cache=True, nogil=True)
+def room_for_one(
+    pushes, length, derivations, chains, chain_table, kept_table, seen_table, size, heap,
+    heap_size, sequences, members, sequence_table, nodes, node_table, content_size,
+):
+    """Whether one more derivation fits in, with its content and what it makes the queue take."""
+    return (
+        heap_size[0] + pushes <= heap.shape[0]
+        and size[DERIVATIONS] < derivations.shape[0]
+        and size[CHAINS] < chains.shape[0]
+        and not crowded(chain_table, size[CHAINS])
+        and not crowded(kept_table, size[KEPT])
+        and not crowded(seen_table, size[SEEN])
+        and has_room(
+            length, sequences, members, sequence_table, nodes, node_table, content_size
+        )
+    )
