@@ -167,3 +167,12 @@ def test_everything_runs_in_one_compiled_kernel(grammar: Grammar) -> None:
             for k in (1, 5):
                 decoder.parse(tokens, k)
     assert len(best_forest.signatures) == 1
+
+
+@pytest.mark.slow
+def test_a_sentence_of_300_tokens_has_trees(grammar: Grammar) -> None:
+    tokens = [token for tree in trees(60, "dev") for token in tree.leaves()[:-1]][:300]
+    parse = Decoder(grammar).parse(tokens, 20)
+    found = [Tree.fromstring(text) for _, text in listed(grammar, parse, tokens)]
+    assert len(found) == 20
+    assert all(tree.leaves() == tokens for tree in found)
