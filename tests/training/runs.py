@@ -21,12 +21,16 @@ import traceback
 from collections.abc import Callable
 from itertools import islice
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from nltk.tree import Tree
 
+from rnnparse.config import TrainingConfig
 from rnnparse.trees.brackets import read_trees, write_trees
 from rnnparse.trees.embedded import embedded_treebank
+
+if TYPE_CHECKING:
+    from rnnparse.training.pipeline import TrainingReport
 
 FILES = ("config.json", "grammar.npz", "vocabulary.txt", "weights.npz", "checksums.json")
 TINY: dict[str, Any] = {"kbest": 10, "dim": 5, "epochs": 2, "batch_size": 10, "jobs": 1}
@@ -37,6 +41,14 @@ def write_treebank(path: Path, count: int, part: str = "train") -> str:
     """Write the first trees of a part of the embedded treebank; returns the path as text."""
     write_trees(islice(read_trees(embedded_treebank(part)), count), path)
     return str(path)
+
+
+def run(folder: Path, *, resume: bool = False, **settings: Any) -> TrainingReport:
+    """Train a model at `folder`/model with a cache beside it."""
+    from rnnparse.training.pipeline import train
+
+    config = TrainingConfig(**{**TINY, "cache": str(folder / "cache"), **settings})
+    return train(config, folder / "model", resume=resume, progress=False)
 
 
 def write_bracketed(path: Path, *texts: str) -> str:
@@ -179,7 +191,6 @@ def _train(settings: dict[str, Any], out: str, resume: bool, kill: tuple[str, in
     if child == 0:
         status = 1
         try:
-            from rnnparse.config import TrainingConfig
             from rnnparse.training import lists
             from rnnparse.training.pipeline import train
 

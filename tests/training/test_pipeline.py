@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import gzip
-import importlib.util
 import json
 import logging
 from collections.abc import Sequence
@@ -15,26 +14,20 @@ import pytest
 from nltk.tree import Tree
 
 from rnnparse.config import TrainingConfig
-from rnnparse.errors import ConfigError, MissingExtraError, ModelError, TreebankError
+from rnnparse.errors import TreebankError
 from rnnparse.evaluation import evaluate
 from rnnparse.parser import Parser, load
 from rnnparse.training import pipeline
 from rnnparse.training.data import hold_out, load_clean
 from rnnparse.training.loop import BETAS, f1_of, train_network
-from rnnparse.training.pipeline import TrainingReport, train
+from rnnparse.training.pipeline import TrainingReport
 from rnnparse.training.prepare import make_problem
 from rnnparse.trees.brackets import write_trees
 from rnnparse.trees.cleaning import tags, words
 from tests.grammar.small import trees
 from tests.training.problems import small_config
-from tests.training.runs import TINY, logs, model_bytes, write_bracketed, write_treebank
+from tests.training.runs import TINY, logs, run, write_bracketed, write_treebank
 from tests.training.test_bracket_counts import pasted
-
-
-def run(folder: Path, *, resume: bool = False, **settings: Any) -> TrainingReport:
-    """Train a model at `folder`/model with a cache beside it."""
-    config = TrainingConfig(**{**TINY, "cache": str(folder / "cache"), **settings})
-    return train(config, folder / "model", resume=resume, progress=False)
 
 
 def f1(gold: Sequence[Tree], test: Sequence[Tree]) -> float:
@@ -291,148 +284,6 @@ def test_given_vectors_are_used(tmp_path: Path, caplog: pytest.LogCaptureFixture
     settings = {"vectors": str(tmp_path / "v.txt.gz"), "prune_vectors": True}
     report = run(tmp_path, treebank=treebank, **settings)
     assert not load(report.model).vocabulary.is_known("unheard")
-
-
-# -- what cannot work --------------------------------------------------------------------------
-
-
-def test_errors_come_before_the_work(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    treebank = write_treebank(tmp_path / "train.mrg", 4)
-
-    def fail(*args: Any, **more: Any) -> None:
-        pytest.fail("work was begun")
-
-    monkeypatch.setattr(pipeline, "make_lists", fail)
-    with pytest.raises(ConfigError, match="unknown optimizer 'adagrat'"):
-        run(tmp_path, treebank=treebank, optimizer="adagrat")
-    with pytest.raises(ConfigError, match=r"absent\.heads"):
-        run(tmp_path, treebank=treebank, heads=str(tmp_path / "absent.heads"))
-    with pytest.raises(TreebankError, match="absent"):
-        run(tmp_path, treebank=str(tmp_path / "absent.mrg"))
-    with pytest.raises(TreebankError, match="absent"):
-        run(tmp_path, treebank=treebank, dev=str(tmp_path / "absent.mrg"))
-    find_spec = importlib.util.find_spec
-
-    def without(name: str, *more: Any) -> Any:
-        return None if name == "tensorboard" else find_spec(name, *more)
-
-    monkeypatch.setattr(importlib.util, "find_spec", without)
-    with pytest.raises(MissingExtraError, match=r"rnnparse\[tensorboard\]"):
-        run(tmp_path, treebank=treebank, tensorboard=str(tmp_path / "board"))
-
-
-def test_what_is_no_model_is_not_replaced(tmp_path: Path) -> None:
-    (tmp_path / "model").mkdir()
-    (tmp_path / "model" / "thesis.tex").write_text("years of work")
-    with pytest.raises(ModelError, match="is not a model"):
-        run(tmp_path, treebank=write_treebank(tmp_path / "train.mrg", 4))
-    assert (tmp_path / "model" / "thesis.tex").read_text() == "years of work"
-    assert not (tmp_path / "model.partial").exists()
-
-
-# -- going on ----------------------------------------------------------------------------------
-
-
-@pytest.fixture
-def interrupted(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """A run that was interrupted after its first epoch."""
-    treebank = write_treebank(tmp_path / "train.mrg", 20)
-    original = pipeline.save_state
-
-    def save_state(*args: Any) -> None:
-        original(*args)
-        raise KeyboardInterrupt
-
-    monkeypatch.setattr(pipeline, "save_state", save_state)
-    with pytest.raises(KeyboardInterrupt):
-        run(tmp_path, treebank=treebank)
-    monkeypatch.undo()
-    assert not (tmp_path / "model").exists()
-    return Path(treebank)
-
-
-def test_an_interrupted_run_goes_on(tmp_path: Path, interrupted: Path) -> None:
-    other = tmp_path / "other"
-    other.mkdir()
-    whole = run(other, treebank=str(interrupted))
-    resumed = run(tmp_path, treebank=str(interrupted), resume=True)
-    assert model_bytes(resumed.model) == model_bytes(whole.model)
-    assert logs(resumed.model) == logs(whole.model)
-    assert len(logs(resumed.model)["network.jsonl"]) == 2
-
-
-def test_the_same_trees_elsewhere_are_the_same_run(tmp_path: Path, interrupted: Path) -> None:
-    moved = tmp_path / "elsewhere.mrg"
-    interrupted.rename(moved)
-    report = run(tmp_path, treebank=str(moved), resume=True, jobs=2, cache=str(tmp_path / "new"))
-    assert report.epochs == 2
-
-
-@pytest.mark.parametrize(
-    ("settings", "message"),
-    [
-        ({"dim": 6}, "dim was 5, is 6"),
-        ({"seed": 1}, "seed was 0, is 1"),
-        ({"epochs": 9}, "epochs was 2, is 9"),
-        ({"heads": "left"}, "head rules was"),
-        ({"folds": 2}, "folds was 0, is 2"),
-    ],
-)
-def test_other_settings_are_another_run(
-    tmp_path: Path, interrupted: Path, settings: dict[str, Any], message: str
-) -> None:
-    with pytest.raises(ConfigError, match=message):
-        run(tmp_path, treebank=str(interrupted), resume=True, **settings)
-    assert run(tmp_path, treebank=str(interrupted), resume=True).epochs == 2
-
-
-def test_other_trees_are_another_run(tmp_path: Path, interrupted: Path) -> None:
-    write_treebank(interrupted, 19)
-    with pytest.raises(ConfigError, match="training trees was"):
-        run(tmp_path, treebank=str(interrupted), resume=True)
-
-
-def test_a_damaged_state_says_what_to_do(tmp_path: Path, interrupted: Path) -> None:
-    state = tmp_path / "model.partial" / "network.npz"
-    content = bytearray(state.read_bytes())
-    content[len(content) // 2] ^= 1
-    state.write_bytes(content)
-    with pytest.raises(ModelError, match=r"damaged checkpoint .*train without --resume"):
-        run(tmp_path, treebank=str(interrupted), resume=True)
-    assert run(tmp_path, treebank=str(interrupted)).epochs == 2
-
-
-def test_a_new_run_over_an_old_one_replaces_it(tmp_path: Path) -> None:
-    treebank = write_treebank(tmp_path / "train.mrg", 20)
-    run(tmp_path, treebank=treebank, folds=2)
-    assert "fold-1.jsonl" in logs(tmp_path / "model")
-    run(tmp_path, treebank=treebank)
-    first = model_bytes(tmp_path / "model")
-    assert sorted(logs(tmp_path / "model")) == ["network.jsonl"]
-    # With nothing to go on from, --resume simply trains.
-    run(tmp_path, treebank=treebank, resume=True)
-    assert model_bytes(tmp_path / "model") == first
-    assert sorted(path.name for path in tmp_path.iterdir()) == ["cache", "model", "train.mrg"]
-
-
-def test_the_cache_is_used_and_may_be_damaged(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    treebank = write_treebank(tmp_path / "train.mrg", 20)
-    run(tmp_path, treebank=treebank)
-    first = model_bytes(tmp_path / "model")
-    parts = sorted((tmp_path / "cache").rglob("*.npz"))
-    assert len(parts) == 2
-    parts[0].write_bytes(parts[0].read_bytes()[:99])
-    parts[1].unlink()
-    run(tmp_path, treebank=treebank)
-    assert model_bytes(tmp_path / "model") == first
-
-    def fail(*args: Any) -> None:
-        pytest.fail("a sentence was parsed again")
-
-    monkeypatch.setattr("rnnparse.inference.decode.Decoder.parse", fail)
-    run(tmp_path, treebank=treebank, epochs=1)
 
 
 # -- TensorBoard -------------------------------------------------------------------------------
