@@ -28,7 +28,7 @@ from synthetic_forests import CATEGORIES, Generator
 from rnnparse.models.batch import LevelBatch
 from rnnparse.models.cvg import CVG
 from rnnparse.models.keys import KeyTable
-from rnnparse.models.objective import adagrad_step, hinge_gradients
+from rnnparse.models.objective import adagrad_step, loss_gradients
 from rnnparse.models.parameters import Parameters, initial_parameters
 from rnnparse.models.scorer import Scorer
 from rnnparse.models.store import ForestStore
@@ -93,12 +93,12 @@ class Bench:
         sums, scorer = weights.zeros_like(), Scorer(weights)
 
         def step(batch: LevelBatch) -> None:
-            gradients = hinge_gradients(batch, weights, KAPPA)[1]
+            gradients = loss_gradients(batch, weights, "hinge", KAPPA)[1]
             adagrad_step(weights, sums, gradients, 0.02, self.options.l2)
 
         self.time("batch", lambda batch: None)
         self.time("forward", scorer.scores)
-        self.time("two trees", lambda batch: hinge_gradients(batch, self.parameters, KAPPA))
+        self.time("two trees", lambda batch: loss_gradients(batch, self.parameters, "hinge", KAPPA))
         self.time("step, arrays", step)
 
     def engine(self, engine: str) -> dict[str, float]:
@@ -107,7 +107,7 @@ class Bench:
         functions: dict[str, Callable[[LevelBatch], object]] = {
             "forward": model,
             "all candidates": lambda batch: self.tape(model, batch),
-            "two trees": lambda batch: model.hinge_gradients(batch, KAPPA),
+            "two trees": lambda batch: model.loss_gradients(batch, "hinge", KAPPA),
             "step, Keras AdaGrad (ours)": self.keras_step(model, AdaGrad(0.02)),
             "step, Keras SGD": self.keras_step(model, make_optimizer("sgd", 0.02)),
             "step, tape, AdaGrad (ours)": self.tape_step(model, AdaGrad(0.02)),
@@ -137,7 +137,8 @@ class Bench:
         def apply(derivatives: list[tf.Tensor]) -> None:
             optimizer.apply(derivatives, model.trainable_variables)
 
-        return lambda batch: apply(model.hinge_gradients(batch, KAPPA, l2=self.options.l2)[1])
+        l2 = self.options.l2
+        return lambda batch: apply(model.loss_gradients(batch, "hinge", KAPPA, l2=l2)[1])
 
 
 def main(arguments: list[str]) -> None:

@@ -6,7 +6,7 @@ from typing import Any
 
 import tensorflow as tf
 
-from rnnparse.losses.hinge import check_tie
+from rnnparse.losses.objectives import check_tie
 
 
 def structured_hinge(

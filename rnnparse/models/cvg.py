@@ -8,7 +8,7 @@ import numpy as np
 
 from rnnparse.errors import ConfigError
 from rnnparse.models.batch import LevelBatch
-from rnnparse.models.objective import danskin_batch, hinge_gradients_at, hinge_of_scores
+from rnnparse.models.objective import danskin_batch, loss_gradients_at, loss_of_scores
 from rnnparse.models.parameters import Gradients, Parameters
 from rnnparse.models.su_rnn import ENGINES
 from rnnparse.models.tf import keras, tf
@@ -51,72 +51,79 @@ class CVG(keras.Model):
         v = tf.gather(tf.convert_to_tensor(self.v.value), batch.rows)
         return ENGINES[self.engine](batch, leaves, W, v, width)
 
-    def hinge_gradients(
-        self, batch: LevelBatch, kappa: float = 0.1, tie: str = "first", l2: float = 0.0
+    def loss_gradients(
+        self,
+        batch: LevelBatch,
+        objective: str = "hinge",
+        kappa: float = 0.1,
+        tie: str = "first",
+        l2: float = 0.0,
     ) -> tuple[np.ndarray, list[Any]]:
-        """Violation of each example, and a subgradient of their mean plus the L2 term.
+        """Loss of each example, and a subgradient of their mean plus the L2 term.
 
-        Goes the two-tree path: all candidates are scored, and the maximiser and the target of each
-        violated example alone are differentiated.
+        All candidates are scored, and those alone are differentiated whose scores have a weight:
+        under the hinges two trees of each violated example (Danskin's theorem). Nothing is computed
+        that only variables need which are not trainable.
 
         Args:
             batch: B sentences, as NumPy arrays.
+            objective: one of `rnnparse.losses.objectives.OBJECTIVES`.
             kappa: the margin for each wrong labelled span.
-            tie: see `rnnparse.losses.hinge.hinge_weights`.
+            tie: see `rnnparse.losses.objectives.hinge_weights`.
             l2: λ of λ/2 (‖W‖² + ‖v‖²); word vectors are not in it.
 
         Returns:
-            Violations [B], and derivatives by `vectors` (indexed slices), `W` and `v` (indexed
-            slices where λ is 0, else tensors), for `optimizer.apply(…, model.variables)`.
+            Losses [B], and derivatives for `optimizer.apply(…, model.trainable_variables)`: by
+            `vectors` as indexed slices, by `W` and `v` as tensors, or slices where λ is 0.
         """
-        if self.engine == "numba":
-            violation, derivatives = self._differentiate_arrays(batch, kappa, tie)
-        else:
-            violation, derivatives = self._differentiate_tape(batch, kappa, tie)
-        if l2:
-            derivatives = [derivatives[0]] + [
-                tf.convert_to_tensor(_add_rows(l2 * _view(variable), derivative))
-                for variable, derivative in zip((self.W, self.v), derivatives[1:], strict=True)
-            ]
-        return violation, derivatives
-
-    def _differentiate_arrays(
-        self, batch: LevelBatch, kappa: float, tie: str
-    ) -> tuple[np.ndarray, list[tf.IndexedSlices]]:
-        leaves = np.asarray(tf.gather(self.vectors.value, batch.words))
-        violation, gradients = hinge_gradients_at(
-            batch, leaves, _view(self.W), _view(self.v), kappa, tie
-        )
-        return violation, self._slices(gradients)
-
-    def _differentiate_tape(
-        self, batch: LevelBatch, kappa: float, tie: str
-    ) -> tuple[np.ndarray, list[tf.IndexedSlices]]:
-        scores = np.asarray(self(batch))
-        violation, weights = hinge_of_scores(batch, scores, kappa, tie)
-        part, weights = danskin_batch(batch, weights / max(len(violation), 1))
-        leaves = tf.gather(self.vectors.value, part.words)
-        W, v = (tf.gather(x.value, part.rows) for x in (self.W, self.v))
-        with tf.GradientTape() as tape:
-            tape.watch((leaves, W, v))
-            loss = tf.reduce_sum(ENGINES[self.engine](part, leaves, W, v) * weights)
-        words, matrices, scorers = tape.gradient(
-            loss, (leaves, W, v), unconnected_gradients=tf.UnconnectedGradients.ZERO
-        )
-        return violation, self._slices(Gradients(part.rows, matrices, scorers, part.words, words))
-
-    def _slices(self, gradients: Gradients) -> list[tf.IndexedSlices]:
-        parts = (
-            (self.vectors, gradients.words, gradients.vectors),
-            (self.W, gradients.rows, gradients.W),
-            (self.v, gradients.rows, gradients.v),
-        )
-        return [
-            tf.IndexedSlices(
-                tf.convert_to_tensor(values), tf.convert_to_tensor(rows), tf.constant(x.shape)
+        learned = [name for name in Parameters._fields if getattr(self, name).trainable]
+        differentiate = {"numba": self._by_arrays, "tensorflow": self._by_tape}[self.engine]
+        losses, gradients = differentiate(batch, objective, kappa, tie, learned)
+        rows = {"vectors": gradients.words}
+        derivatives = []
+        for name in learned:
+            variable, values = getattr(self, name), getattr(gradients, name)
+            derivative = tf.IndexedSlices(
+                tf.convert_to_tensor(values),
+                tf.convert_to_tensor(rows.get(name, gradients.rows)),
+                tf.constant(variable.shape),
             )
-            for x, rows, values in parts
-        ]
+            if l2 and name != "vectors":
+                derivative = tf.convert_to_tensor(_add_rows(l2 * _view(variable), derivative))
+            derivatives.append(derivative)
+        return losses, derivatives
+
+    def _by_arrays(
+        self, batch: LevelBatch, objective: str, kappa: float, tie: str, learned: list[str]
+    ) -> tuple[np.ndarray, Gradients]:
+        leaves = np.asarray(tf.gather(self.vectors.value, batch.words))
+        return loss_gradients_at(
+            batch, leaves, _view(self.W), _view(self.v), objective, kappa, tie, learned
+        )
+
+    def _by_tape(
+        self, batch: LevelBatch, objective: str, kappa: float, tie: str, learned: list[str]
+    ) -> tuple[np.ndarray, Gradients]:
+        scores = np.asarray(self(batch))
+        losses, weights = loss_of_scores(batch, scores, objective, kappa, tie)
+        part, weights = danskin_batch(batch, weights / max(len(losses), 1))
+        rows = {"vectors": part.words, "W": part.rows, "v": part.rows}
+        used = {name: tf.gather(getattr(self, name).value, at) for name, at in rows.items()}
+        watched = [used[name] for name in learned]
+        with tf.GradientTape(watch_accessed_variables=False) as tape:
+            tape.watch(watched)
+            scores = ENGINES[self.engine](part, used["vectors"], used["W"], used["v"])
+            loss = tf.reduce_sum(scores * weights)
+        found = tape.gradient(loss, watched, unconnected_gradients=tf.UnconnectedGradients.ZERO)
+        derivatives = dict(zip(learned, found, strict=True))
+        none = np.empty(0, np.int32)
+        return losses, Gradients(
+            part.rows,
+            derivatives.get("W", none),
+            derivatives.get("v", none),
+            part.words,
+            derivatives.get("vectors", none),
+        )
 
     def parameters(self) -> Parameters:
         """The present weights, as copies."""

@@ -219,6 +219,8 @@ def backward(
     leaf_count: int,
     upstream: np.ndarray,
     compact: bool,
+    want_W: bool = True,
+    want_leaves: bool = True,
 ) -> tuple[np.ndarray, np.ndarray, np.ndarray, np.ndarray]:
     """Derivatives of Σ upstream · score(root) by the weights and the words' vectors.
 
@@ -231,10 +233,13 @@ def backward(
         leaf_count: U, the number of words in the batch.
         upstream: [T], derivative of the loss by the candidates' scores.
         compact: whether weights that are not visited are left out of the result.
+        want_W, want_leaves: whether these derivatives are wanted. Without both, nothing is sent
+            down the trees but the coefficients of the scores.
 
     Returns:
         Positions in `rows`, int32 [A'] (all of them unless `compact`), and the derivatives by
-        their W [A', 2n + 1, n], by their v [A', n], and by the words' vectors [U, n].
+        their W [A', 2n + 1, n], by their v [A', n], and by the words' vectors [U, n]; those that
+        are not wanted are empty, [0, …].
     """
     count, n = vectors.shape
     coefficient = np.zeros(count, v.dtype)
@@ -245,10 +250,12 @@ def backward(
     _activate(active, key, left, right, slot)
     used = number_marked(slot)
 
-    matrices = np.zeros((len(used), 2 * n + 1, n), v.dtype)
+    matrices = np.zeros((len(used) if want_W else 0, 2 * n + 1, n), v.dtype)
     scorers = np.zeros((len(used), n), v.dtype)
-    delta = np.zeros((count, n), v.dtype)
+    below = want_W or want_leaves
+    delta = np.zeros((count if below else 0, n), v.dtype)
     inner = np.empty(n, v.dtype)
+    first = 0 if want_leaves else leaf_count  # the lowest node whose vector has a use for delta
     for node in range(count - 1, leaf_count - 1, -1):
         if not active[node]:
             continue
@@ -256,15 +263,21 @@ def backward(
         p = vectors[node]
         for o in range(n):
             scorers[k, o] += c * p[o]
+        coefficient[left[node]] += c
+        if right[node] >= 0:
+            coefficient[right[node]] += c
+        if not below:
+            continue
+        for o in range(n):
             inner[o] = (delta[node, o] + c * v[row, o]) * (1 - p[o] * p[o])
-            matrices[k, 2 * n, o] += inner[o]
-        child = left[node]
-        coefficient[child] += c
-        _add_outer(vectors[child], inner, matrices[k, :n])
-        _add_rows_dot(W[row, :n], inner, delta[child])
-        child = right[node]
-        if child >= 0:
-            coefficient[child] += c
-            _add_outer(vectors[child], inner, matrices[k, n : 2 * n])
-            _add_rows_dot(W[row, n : 2 * n], inner, delta[child])
-    return used, matrices, scorers, delta[:leaf_count].copy()
+        if want_W:
+            for o in range(n):
+                matrices[k, 2 * n, o] += inner[o]
+            _add_outer(vectors[left[node]], inner, matrices[k, :n])
+            if right[node] >= 0:
+                _add_outer(vectors[right[node]], inner, matrices[k, n : 2 * n])
+        if left[node] >= first:
+            _add_rows_dot(W[row, :n], inner, delta[left[node]])
+        if right[node] >= first:
+            _add_rows_dot(W[row, n : 2 * n], inner, delta[right[node]])
+    return used, matrices, scorers, delta[: leaf_count if want_leaves else 0].copy()

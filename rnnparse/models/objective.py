@@ -7,73 +7,100 @@ the maximiser and the target tree of each violated example are differentiated.
 
 from __future__ import annotations
 
+from collections.abc import Collection
+
 import numpy as np
 
-from rnnparse.losses.hinge import hinge_weights
+from rnnparse.losses.objectives import OBJECTIVES
 from rnnparse.models import kernels
 from rnnparse.models.batch import LevelBatch, restrict
 from rnnparse.models.parameters import Gradients, Parameters
 from rnnparse.optim.adagrad_arrays import adagrad_all, adagrad_rows
 
 
-def hinge_of_scores(
-    batch: LevelBatch, scores: np.ndarray, kappa: float, tie: str = "first"
+def loss_of_scores(
+    batch: LevelBatch,
+    scores: np.ndarray,
+    objective: str = "hinge",
+    kappa: float = 0.1,
+    tie: str = "first",
 ) -> tuple[np.ndarray, np.ndarray]:
-    """Violations of a batch whose candidates have the given scores.
+    """Losses of a batch whose candidates have the given scores.
 
     Args:
         batch: B sentences, T candidates; `batch.cost` is the margin for κ = 1.
         scores: float [T].
+        objective: one of `rnnparse.losses.objectives.OBJECTIVES`.
         kappa: κ, the margin for each wrong labelled span.
-        tie: see `rnnparse.losses.hinge.hinge_weights`.
+        tie: see `rnnparse.losses.objectives.hinge_weights`.
 
     Returns:
-        Violations [B], and a subgradient of their sum by the scores [T].
+        Losses [B], and a subgradient of their sum by the scores [T].
     """
     if not len(scores):
         return np.zeros(len(batch.gold), scores.dtype), np.zeros(0, scores.dtype)
     costs = (kappa * batch.cost).astype(scores.dtype)
-    violation, weights = hinge_weights(
+    losses, weights = OBJECTIVES[objective](
         scores[batch.candidates], costs[batch.candidates], batch.gold, batch.mask, tie
     )
     # Candidates stand in the order of their sentences, as the unmasked entries of the rectangle.
-    return violation, weights[batch.mask]
+    return losses, weights[batch.mask]
 
 
-def hinge_gradients(
-    batch: LevelBatch, parameters: Parameters, kappa: float = 0.1, tie: str = "first"
+def loss_gradients(
+    batch: LevelBatch,
+    parameters: Parameters,
+    objective: str = "hinge",
+    kappa: float = 0.1,
+    tie: str = "first",
 ) -> tuple[np.ndarray, Gradients]:
-    """Violation of each example and a subgradient of their mean.
+    """Loss of each example and a subgradient of their mean.
 
     Args:
         batch: B sentences.
         parameters: weights of the network.
-        kappa, tie: see `hinge_of_scores`.
+        objective, kappa, tie: see `loss_of_scores`.
 
     Returns:
-        Violations [B], and the subgradient of (1/B) Σ r_i by the rows of the weights that the
-        two trees of violated examples use. L2 is not in it.
+        Losses [B], and the subgradient of (1/B) Σ loss by the rows of the weights that the trees
+        with a weight use: for the hinges two trees of each violated example. L2 is not in it.
     """
     leaves = parameters.vectors[batch.words]
-    return hinge_gradients_at(batch, leaves, parameters.W, parameters.v, kappa, tie)
+    return loss_gradients_at(batch, leaves, parameters.W, parameters.v, objective, kappa, tie)
 
 
-def hinge_gradients_at(
-    batch: LevelBatch, leaves: np.ndarray, W: np.ndarray, v: np.ndarray, kappa: float, tie: str
+def loss_gradients_at(
+    batch: LevelBatch,
+    leaves: np.ndarray,
+    W: np.ndarray,
+    v: np.ndarray,
+    objective: str = "hinge",
+    kappa: float = 0.1,
+    tie: str = "first",
+    learned: Collection[str] = Parameters._fields,
 ) -> tuple[np.ndarray, Gradients]:
-    """The same where the vectors of the batch's words, [U, n], have been looked up already."""
+    """The same where the vectors of the batch's words, [U, n], have been looked up already.
+
+    Args:
+        batch, objective, kappa, tie: see `loss_gradients`.
+        leaves: vectors of the batch's words, [U, n].
+        W, v: stacked weights.
+        learned: fields of `Parameters` whose derivatives are wanted. Nothing is computed that
+            only the others need; `Gradients.W` and `Gradients.vectors` are empty where not wanted.
+    """
     structure = (batch.rows, batch.key, batch.left, batch.right)
     vectors, totals = kernels.forward(leaves, W, v, *structure)
-    violation, weights = hinge_of_scores(batch, totals[batch.root], kappa, tie)
-    upstream = weights / np.asarray(max(len(violation), 1), weights.dtype)
+    losses, weights = loss_of_scores(batch, totals[batch.root], objective, kappa, tie)
+    upstream = weights / np.asarray(max(len(losses), 1), weights.dtype)
+    wanted = ("W" in learned, "vectors" in learned)
     used, *derivatives = kernels.backward(
-        W, v, *structure, batch.root, vectors, len(leaves), upstream, True
+        W, v, *structure, batch.root, vectors, len(leaves), upstream, True, *wanted
     )
-    return violation, Gradients(
+    return losses, Gradients(
         rows=batch.rows[used],
         W=derivatives[0],
         v=derivatives[1],
-        words=batch.words,
+        words=batch.words[: len(derivatives[2])],
         vectors=derivatives[2],
     )
 
@@ -93,7 +120,7 @@ def adagrad_step(
         parameters: changed in place.
         sums: sums of squared derivatives, changed in place; zeros before the first step
             (`Parameters.zeros_like`).
-        gradients: from `hinge_gradients`.
+        gradients: from `loss_gradients`.
         learning_rate: α.
         l2: λ.
     """

@@ -188,8 +188,8 @@ def _epoch(
     with bar:
         for start in range(0, len(order), config.batch_size):
             sentences = order[start : start + config.batch_size]
-            violation, gradients = model.hinge_gradients(
-                store.batch(sentences), config.kappa, config.tie, config.l2
+            violation, gradients = model.loss_gradients(
+                store.batch(sentences), "hinge", config.kappa, config.tie, config.l2
             )
             optimizer.apply(gradients, model.trainable_variables)
             violations[sentences] = violation

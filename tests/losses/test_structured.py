@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 import tensorflow as tf
 
-from rnnparse.losses.hinge import TIES, hinge_weights
+from rnnparse.losses.objectives import TIES, hinge_weights
 from rnnparse.losses.structured import structured_hinge
 
 Arrays = tuple[np.ndarray, np.ndarray, np.ndarray, np.ndarray]

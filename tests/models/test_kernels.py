@@ -5,7 +5,7 @@ import pytest
 
 from rnnparse.models import kernels
 from rnnparse.models.batch import LevelBatch
-from rnnparse.models.objective import hinge_gradients
+from rnnparse.models.objective import loss_gradients
 from rnnparse.models.parameters import Parameters
 from rnnparse.models.scorer import Scorer
 from rnnparse.models.store import make_batch
@@ -114,7 +114,7 @@ def test_the_same_input_gives_the_same_bytes(dtype: str) -> None:
     runs = []
     for _ in range(2):
         world = make_world(5, dtype)
-        violation, gradients = hinge_gradients(world.batch(), world.parameters)
+        violation, gradients = loss_gradients(world.batch(), world.parameters)
         runs.append(b"".join(a.tobytes() for a in (violation, *gradients)))
     assert runs[0] == runs[1]
 

@@ -11,8 +11,8 @@ from rnnparse.models.cvg import CVG
 from rnnparse.models.objective import (
     adagrad_step,
     danskin_batch,
-    hinge_gradients,
-    hinge_of_scores,
+    loss_gradients,
+    loss_of_scores,
 )
 from rnnparse.models.parameters import Gradients, Parameters
 from rnnparse.models.scorer import Scorer
@@ -58,7 +58,7 @@ def test_two_trees_give_what_differentiating_all_candidates_gives(
 ) -> None:
     world = (tied_world if tied else make_world)(1)
     batch = world.batch()
-    violation, gradients = hinge_gradients(batch, world.parameters, KAPPA, tie)
+    violation, gradients = loss_gradients(batch, world.parameters, "hinge", KAPPA, tie)
     model = CVG(world.parameters, engine)
     with tf.GradientTape() as tape:
         scores = model(batch)
@@ -87,7 +87,7 @@ def test_the_subgradient_is_tensorflows_own_where_there_is_a_gradient() -> None:
         target = tf.gather(scores, batch.gold, batch_dims=1)
         mean = tf.reduce_mean(tf.reduce_max(augmented, axis=1) - target)
     expected = tape.gradient(mean, [v.value for v in model.trainable_variables])
-    got = dense(hinge_gradients(batch, world.parameters, KAPPA)[1], world.parameters)
+    got = dense(loss_gradients(batch, world.parameters, "hinge", KAPPA)[1], world.parameters)
     for a, b in zip(got, expected, strict=True):
         np.testing.assert_allclose(a, np.asarray(tf.convert_to_tensor(b)), atol=1e-10)
 
@@ -96,7 +96,8 @@ def test_the_subgradient_is_tensorflows_own_where_there_is_a_gradient() -> None:
 def test_the_subgradient_agrees_with_finite_differences(name: str) -> None:
     world = make_world(3)
     batch = world.batch()
-    got = getattr(dense(hinge_gradients(batch, world.parameters, KAPPA)[1], world.parameters), name)
+    gradients = loss_gradients(batch, world.parameters, "hinge", KAPPA)[1]
+    got = getattr(dense(gradients, world.parameters), name)
     array = getattr(world.parameters, name)
     rng = np.random.default_rng(0)
     checked = 0
@@ -119,13 +120,13 @@ def test_the_subgradient_inequality_holds_in_v_at_exact_ties(seed: int, tie: str
     world = tied_world(seed)
     batch, weights = world.batch(), world.parameters
     scores = Scorer(weights).scores(batch)
-    violation, _ = hinge_of_scores(batch, scores, KAPPA)
+    violation, _ = loss_of_scores(batch, scores, "hinge", KAPPA)
     tied = [
         int(np.sum(KAPPA * batch.cost[batch.candidates[b]][batch.mask[b]] == violation[b]))
         for b in range(len(batch.gold))
     ]
     assert max(tied) > 1, "no tie in this world"
-    gradient = dense(hinge_gradients(batch, weights, KAPPA, tie)[1], weights).v
+    gradient = dense(loss_gradients(batch, weights, "hinge", KAPPA, tie)[1], weights).v
     here = objective(batch, weights)
     rng = np.random.default_rng(seed)
     for scale in (1e-6, 1e-2, 1.0, 100.0):
@@ -140,7 +141,8 @@ def test_tie_rules_differ_at_ties_and_gold_gives_zero_where_gold_ties() -> None:
     batch = world.batch()._replace(cost=np.zeros_like(world.batch().cost))
     weights = world.parameters
     by_rule = {
-        tie: dense(hinge_gradients(batch, weights, KAPPA, tie)[1], weights).v for tie in TIES
+        tie: dense(loss_gradients(batch, weights, "hinge", KAPPA, tie)[1], weights).v
+        for tie in TIES
     }
     assert not by_rule["gold"].any()
     assert by_rule["first"].any() and by_rule["uniform"].any()
@@ -153,8 +155,8 @@ def test_the_models_own_two_tree_path_with_l2(engine: str, l2: float) -> None:
     world = make_world(1)
     batch = world.batch()
     model = CVG(world.parameters, engine)
-    violation, derivatives = model.hinge_gradients(batch, KAPPA, l2=l2)
-    expected_violation, gradients = hinge_gradients(batch, world.parameters, KAPPA)
+    violation, derivatives = model.loss_gradients(batch, "hinge", KAPPA, l2=l2)
+    expected_violation, gradients = loss_gradients(batch, world.parameters, "hinge", KAPPA)
     np.testing.assert_allclose(violation, expected_violation, atol=1e-12)
     expected = dense(gradients, world.parameters)
     expected = expected._replace(
@@ -175,8 +177,8 @@ def test_steps_on_arrays_are_the_optimisers_steps_on_the_model(l2: float) -> Non
     optimizer = AdaGrad(rate)
     for sentences in ([0, 1], [2], [3, 2], [1, 0]):
         batch = world.store.batch(sentences)
-        adagrad_step(weights, sums, hinge_gradients(batch, weights, KAPPA)[1], rate, l2)
-        _, derivatives = model.hinge_gradients(batch, KAPPA, l2=l2)
+        adagrad_step(weights, sums, loss_gradients(batch, weights, "hinge", KAPPA)[1], rate, l2)
+        _, derivatives = model.loss_gradients(batch, "hinge", KAPPA, l2=l2)
         optimizer.apply(derivatives, model.trainable_variables)
     for a, b, start in zip(weights, model.parameters(), world.parameters, strict=True):
         np.testing.assert_allclose(a, b, rtol=1e-12, atol=1e-14)
@@ -188,9 +190,9 @@ def test_training_learns_to_prefer_the_target() -> None:
     weights = Parameters(*(a.copy() for a in world.parameters))
     sums = weights.zeros_like()
     batch = world.batch()
-    first = hinge_gradients(batch, weights, KAPPA)[0].mean()
+    first = loss_gradients(batch, weights, "hinge", KAPPA)[0].mean()
     for _ in range(200):
-        violation, gradients = hinge_gradients(batch, weights, KAPPA)
+        violation, gradients = loss_gradients(batch, weights, "hinge", KAPPA)
         adagrad_step(weights, sums, gradients, 0.05)
     assert violation.mean() < 0.02 * first
 
@@ -200,20 +202,20 @@ def test_examples_without_violation_are_not_differentiated(world: World) -> None
     scores = np.zeros(len(batch.root))
     for b, gold in enumerate(batch.gold):
         scores[batch.candidates[b, gold]] = 100.0
-    violation, weights = hinge_of_scores(batch, scores, KAPPA)
+    violation, weights = loss_of_scores(batch, scores, "hinge", KAPPA)
     assert not violation.any() and not weights.any()
     part, _ = danskin_batch(batch, weights)
     assert len(part.key) == 0
 
 
 def test_an_empty_batch_has_no_gradient(world: World) -> None:
-    violation, gradients = hinge_gradients(world.store.batch([]), world.parameters)
+    violation, gradients = loss_gradients(world.store.batch([]), world.parameters)
     assert violation.shape == (0,) and len(gradients.rows) == len(gradients.words) == 0
 
 
 def test_an_empty_batch_leaves_the_model_as_it_is(world: World) -> None:
     for engine in ("numba", "tensorflow"):
-        violation, derivatives = CVG(world.parameters, engine).hinge_gradients(
+        violation, derivatives = CVG(world.parameters, engine).loss_gradients(
             world.store.batch([]), l2=0.1
         )
         assert violation.shape == (0,)

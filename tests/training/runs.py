@@ -161,7 +161,7 @@ def _after_milliseconds(milliseconds: int) -> None:
 def _at_step(at: int, end: Callable[[], None] = _die) -> None:
     from rnnparse.models.cvg import CVG
 
-    _counted(CVG, "hinge_gradients", at, end=end)
+    _counted(CVG, "loss_gradients", at, end=end)
 
 
 def _in_list(at: int) -> None:
@@ -220,7 +220,7 @@ def _warm_up() -> None:
     """Load the compiled kernels before the first fork; but run no TensorFlow, which has threads."""
     import numpy as np
 
-    from rnnparse.models.objective import hinge_gradients
+    from rnnparse.models.objective import loss_gradients
     from rnnparse.training.loop import score_all
     from tests.training.problems import small_problem
 
@@ -230,7 +230,7 @@ def _warm_up() -> None:
     for array in weights:
         array.setflags(write=False)  # as TensorFlow hands them over
     batch = problem.store.batch(np.arange(len(problem.store)))
-    hinge_gradients(batch, weights)
+    loss_gradients(batch, weights)
 
 
 if __name__ == "__main__":
