@@ -37,7 +37,15 @@ ALLOWED = {
     "cli": _TRAINING | {"cli"},
     "__main__": {"cli"},
 }
-WITH_TENSORFLOW = {"models.tf", "models.cvg", "models.su_rnn", "losses.structured", "optim.adagrad"}
+WITH_TENSORFLOW = {
+    "models.tf",
+    "models.cvg",
+    "models.su_rnn",
+    "losses.structured",
+    "optim.adagrad",
+    "optim.freezing",
+    "optim.slots",
+}
 
 
 def imports(path: Path) -> Iterator[str]:

@@ -1,0 +1,260 @@
+"""Freezing parts of a model: whole variables by name patterns, and single rows of variables."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from typing import Any
+
+import keras
+import numpy as np
+import tensorflow as tf
+
+from rnnparse.errors import ConfigError
+from rnnparse.optim.patterns import match_names
+from rnnparse.optim.slots import (
+    MOVING_AVERAGE,
+    rebuild_optimizer,
+    variable_path,
+    variable_slots,
+)
+
+__all__ = ["FrozenRows", "freeze", "match_names", "rebuild_optimizer", "unfreeze"]
+
+_MARK = "_frozen_by_pattern"
+"""Attribute of variables and layers that `freeze` has frozen, so that `unfreeze` finds them."""
+
+
+def freeze(model: Any, patterns: Sequence[str]) -> list[str]:
+    """Exclude variables of a Keras model from training, by name patterns.
+
+    A pattern is compared with the path of each variable and every tail of it
+    (`encoder/dense_1/kernel`, `dense_1/kernel`, `kernel`), and with the names of the layers and
+    nested models that hold it (`dense_1`, `encoder`); see `match_names` for its form.
+
+    Where all variables of a layer are frozen, its `trainable` becomes False too, so that
+    BatchNormalization works with its stored statistics and does not change them. A compiled
+    model's optimiser is replaced by one without slots for the frozen variables, see
+    `rebuild_optimizer`; `fit` goes on without `compile`, also within a callback. Calls add up;
+    what was frozen by hand stays so.
+
+    Neither the file of `model.save` nor `model.save_weights` says which single variables are
+    frozen, only which layers: freeze again after loading.
+
+    Args:
+        model: any Keras model whose variables exist.
+        patterns: S of them.
+
+    Returns:
+        Paths of the variables that the patterns freeze, in the order of `model.weights`.
+
+    Raises:
+        ConfigError: a pattern that matches nothing, or a model without variables.
+
+    Example:
+        >>> freeze(model, ["embedding", "dense_1/*"])
+        ['sequential/embedding/embeddings', 'sequential/dense_1/kernel', 'sequential/dense_1/bias']
+    """
+    matched = _matched(model, patterns)
+    frozen = [v for v in matched if v.trainable or getattr(v, _MARK, False)]
+    for variable in frozen:
+        variable.trainable = False
+        setattr(variable, _MARK, True)
+    touched = {id(variable) for variable in matched}
+    for layer in _layers(model):
+        weights = layer.weights
+        if (
+            layer.trainable
+            and any(id(v) in touched for v in weights)
+            and not any(v.trainable for v in weights)
+        ):
+            _set_layer(layer, False)
+    _refresh(model)
+    return [variable_path(v) for v in frozen]
+
+
+def unfreeze(model: Any, patterns: Sequence[str] = ("*",)) -> list[str]:
+    """Undo `freeze` for some variables, or for all.
+
+    Only what `freeze` has frozen is restored: statistics of BatchNormalization and what was
+    frozen by hand stay as they are. A compiled model's optimiser gets fresh slots for these
+    variables and keeps the others, see `rebuild_optimizer`.
+
+    Args:
+        model: a Keras model.
+        patterns: as for `freeze`.
+
+    Returns:
+        Paths of the variables that are trained again, in the order of `model.weights`.
+
+    Raises:
+        ConfigError: a pattern that matches nothing.
+
+    Example:
+        >>> unfreeze(model, ["dense_1"])
+        ['sequential/dense_1/kernel', 'sequential/dense_1/bias']
+    """
+    matched = _matched(model, patterns)
+    restored = [v for v in matched if getattr(v, _MARK, False)]
+    for variable in restored:
+        variable.trainable = True
+        delattr(variable, _MARK)
+    touched = {id(variable) for variable in matched}
+    for layer in _layers(model):
+        weights = layer.weights
+        if (
+            getattr(layer, _MARK, False)
+            and any(id(v) in touched for v in weights)
+            and (any(v.trainable for v in weights) or not any(hasattr(v, _MARK) for v in weights))
+        ):
+            _set_layer(layer, True)
+    _refresh(model)
+    return [variable_path(v) for v in restored]
+
+
+def _layers(model: Any) -> list[Any]:
+    """All layers and nested models, wherever they are."""
+    return model._flatten_layers(include_self=False)
+
+
+def _set_layer(layer: Any, trainable: bool) -> None:
+    # The public setter would set all variables and layers within to the same.
+    layer._trainable = trainable
+    setattr(layer, _MARK, not trainable)
+
+
+def _matched(model: Any, patterns: Sequence[str]) -> list[Any]:
+    """Variables of a model that patterns mean, those that are never trained too."""
+    weights = model.weights
+    if not weights:
+        raise ConfigError(f"the model {model.name} has no variables yet: build it first")
+    place = {id(variable): i for i, variable in enumerate(weights)}
+    aliases = [(tail, i) for i, v in enumerate(weights) for tail in _tails(variable_path(v))]
+    for layer in _layers(model):
+        aliases += [(layer.name, place[id(v)]) for v in layer.weights]
+    hits = match_names(patterns, [name for name, _ in aliases], "variable or layer")
+    chosen = {i for (_, i), hit in zip(aliases, hits, strict=True) if hit}
+    return [weights[i] for i in sorted(chosen)]
+
+
+def _tails(path: str) -> Iterable[str]:
+    parts = path.split("/")
+    return ("/".join(parts[i:]) for i in range(len(parts)))
+
+
+def _refresh(model: Any) -> None:
+    """Let a compiled model train what is trainable now."""
+    old = getattr(model, "optimizer", None)
+    if old is None:
+        return
+    if old.built:
+        new = model.optimizer = rebuild_optimizer(old, model.trainable_variables)
+        # What `save` writes; it knows the optimiser without the loss scale that Keras adds.
+        settings = model._compile_config.config
+        same = settings["optimizer"] is old
+        settings["optimizer"] = new if same else getattr(new, "inner_optimizer", new)
+    if model.train_function is not None:
+        model.make_train_function(force=True)
+
+
+class FrozenRows:
+    """Rows of variables that no step of an optimiser changes, whatever its rule.
+
+    Their derivatives are taken out, and after the step these rows of the variable and of its
+    slots are put back, so that momentum, weight decay or a constraint do not move them either;
+    the moving average of such a row is the row itself. Works eagerly and within `tf.function`.
+
+    Args:
+        rows: pairs of a variable and its frozen rows, int [F] each.
+
+    Raises:
+        ValueError: rows that are not whole numbers of one axis, or that do not exist.
+
+    Example:
+        >>> frozen = FrozenRows([(embedding.embeddings, [0, 1])])
+        >>> gradients = tape.gradient(loss, model.trainable_variables)
+        >>> frozen.apply(optimizer, gradients, model.trainable_variables)
+    """
+
+    def __init__(self, rows: Iterable[tuple[Any, Any]]) -> None:
+        self._rows: dict[str, np.ndarray] = {}
+        self._kept: dict[str, np.ndarray] = {}
+        for variable, frozen in rows:
+            index = _check_rows(variable, np.asarray(frozen))
+            if len(index):
+                key = _raw(variable)._unique_id
+                self._rows[key] = index
+                self._kept[key] = np.ones(variable.shape[0], bool)
+                self._kept[key][index] = False
+
+    def apply(self, optimizer: Any, gradients: Sequence[Any], variables: Sequence[Any]) -> None:
+        """One step of an optimiser that leaves the frozen rows alone.
+
+        Args:
+            optimizer: a Keras optimiser.
+            gradients: a tensor, `tf.IndexedSlices` or None for each variable.
+            variables: those of the gradients.
+
+        Raises:
+            ConfigError: the optimiser keeps slots that are not divided as the variable is, such as
+                Adafactor's.
+        """
+        variables = list(variables)
+        if not optimizer.built:
+            optimizer.build(variables)
+        held = [self._hold(optimizer, v) for v in variables if _raw(v)._unique_id in self._rows]
+        pairs = zip(gradients, variables, strict=True)
+        optimizer.apply([self.filter(g, v) for g, v in pairs], variables)
+        for rows, targets in held:
+            for target, values in targets:
+                target.scatter_update(tf.IndexedSlices(values, rows))
+
+    def filter(self, gradient: Any, variable: Any) -> Any:
+        """A gradient without the frozen rows: zeros in a tensor, left out of indexed slices."""
+        kept = self._kept.get(_raw(variable)._unique_id)
+        if kept is None or gradient is None:
+            return gradient
+        if isinstance(gradient, tf.IndexedSlices):
+            chosen = tf.gather(tf.constant(kept), gradient.indices)
+            return tf.IndexedSlices(
+                tf.boolean_mask(gradient.values, chosen),
+                tf.boolean_mask(gradient.indices, chosen),
+                gradient.dense_shape,
+            )
+        gradient = tf.convert_to_tensor(gradient)
+        mask = tf.reshape(tf.constant(kept), [-1] + [1] * (gradient.shape.rank - 1))
+        return tf.where(mask, gradient, tf.zeros((), gradient.dtype))
+
+    def _hold(self, optimizer: Any, variable: Any) -> tuple[tf.Tensor, list[tuple[Any, Any]]]:
+        """The frozen rows, and their values in the variable and its slots."""
+        weights = _raw(variable)
+        rows = tf.constant(self._rows[weights._unique_id])
+        present = tf.gather(weights, rows)
+        targets = [(weights, present)]
+        for name, slot in variable_slots(optimizer, variable).items():
+            if slot.shape == variable.shape:
+                values = present if name == MOVING_AVERAGE else tf.gather(_raw(slot), rows)
+                targets.append((_raw(slot), values))
+            elif slot.shape:
+                raise ConfigError(
+                    f"rows of {variable_path(variable)} cannot be frozen with {optimizer.name}: "
+                    f"its slot {slot.path} has the shape {tuple(slot.shape)}"
+                )
+        return rows, targets
+
+
+def _raw(variable: Any) -> Any:
+    """TensorFlow's variable."""
+    return variable.value if isinstance(variable, keras.Variable) else variable
+
+
+def _check_rows(variable: Any, rows: np.ndarray) -> np.ndarray:
+    if not rows.size:
+        return np.empty(0, np.int32)
+    if rows.ndim != 1 or rows.dtype.kind not in "iu":
+        raise ValueError(f"rows must be whole numbers of one axis, not {rows.dtype}, {rows.shape}")
+    if not len(variable.shape) or rows.min() < 0 or rows.max() >= variable.shape[0]:
+        raise ValueError(
+            f"{variable_path(variable)} of shape {tuple(variable.shape)} has no such rows: "
+            f"{rows.min()} to {rows.max()}"
+        )
+    return np.unique(rows).astype(np.int32)

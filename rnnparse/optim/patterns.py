@@ -1,0 +1,55 @@
+"""Choosing things by name patterns, as a shell does; no TensorFlow."""
+
+from __future__ import annotations
+
+import difflib
+from collections.abc import Sequence
+from fnmatch import fnmatchcase
+
+import numpy as np
+
+from rnnparse.errors import ConfigError
+
+_SHOWN = 8
+
+
+def match_names(patterns: Sequence[str], names: Sequence[str], what: str = "name") -> np.ndarray:
+    """Which names at least one of the patterns matches.
+
+    `*` stands for anything, `?` for one character, `[ab]` for one of several; upper and lower case
+    differ. A name also matches itself, whatever characters are in it; `[*]`, `[?]` and `[[]` stand
+    for those characters alone.
+
+    Args:
+        patterns: S of them.
+        names: N of them; may repeat.
+        what: what the names are of, in the message of the error.
+
+    Returns:
+        bool [N].
+
+    Raises:
+        ConfigError: a pattern that matches no name; the message says which names come close.
+
+    Example:
+        >>> match_names(["NP,*"], ["NP", "NP,VP", "NP,PP"]).tolist()
+        [False, True, True]
+    """
+    chosen = np.zeros(len(names), bool)
+    for pattern in patterns:
+        hits = [name == pattern or fnmatchcase(name, pattern) for name in names]
+        if not any(hits):
+            raise ConfigError(f"no {what} matches {pattern!r}; {_hint(pattern, names)}")
+        chosen |= np.array(hits)
+    return chosen
+
+
+def _hint(pattern: str, names: Sequence[str]) -> str:
+    known = list(dict.fromkeys(names))
+    if not known:
+        return "there is none at all"
+    close = difflib.get_close_matches(pattern, known, n=3)
+    if close:
+        return f"did you mean {', '.join(close)}?"
+    rest = f" and {len(known) - _SHOWN} more" if len(known) > _SHOWN else ""
+    return f"known are {', '.join(known[:_SHOWN])}{rest}"

@@ -1,0 +1,215 @@
+"""What an optimiser keeps for each variable, and taking it along to a new optimiser."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Sequence
+from typing import Any
+
+import keras
+
+from rnnparse.errors import ConfigError
+
+MOVING_AVERAGE = "_model_variables_moving_average"
+"""Name of the slots that hold the averages of the weights, with `use_ema`."""
+
+_WRAPPERS = (keras.optimizers.LossScaleOptimizer, keras.optimizers.MultiOptimizer)
+
+
+def variable_path(variable: Any) -> str:
+    """The path of a Keras variable, the name of one of TensorFlow's."""
+    path = getattr(variable, "path", None)
+    return path if path is not None else str(variable.name).split(":")[0]
+
+
+def variable_slots(optimizer: Any, variable: Any) -> dict[str, Any]:
+    """The variables that an optimiser keeps for one variable of the model.
+
+    Args:
+        optimizer: a Keras optimiser, built; those within a wrapper (loss scale) count.
+        variable: a Keras or TensorFlow variable.
+
+    Returns:
+        Slots by the name of the optimiser's attribute that lists them, such as `_momentums`.
+
+    Example:
+        >>> sorted(variable_slots(keras_adam, model.weights[0]))
+        ['_momentums', '_velocities']
+    """
+    found = {}
+    place = optimizer._trainable_variables_indices.get(optimizer._var_key(variable))
+    if place is not None:
+        found = {
+            name: slots[place]
+            for name, slots in _slot_lists(optimizer).items()
+            if slots[place] is not None
+        }
+    for inner in _inner_optimizers(optimizer):
+        found.update(variable_slots(inner, variable))
+    return found
+
+
+def rebuild_optimizer(optimizer: Any, variables: Sequence[Any]) -> Any:
+    """An optimiser like another, built on other variables, that goes on where that one was.
+
+    A Keras optimiser knows the variables that it was built with and no others. The new one has
+    slots for `variables` alone. It keeps the settings, the number of steps, the learning rate or
+    its schedule, and every slot (momentum, sums of squares, moving average …) of the variables
+    that stay. A variable stays if it is the same object, or else if its path is the same. Slots of
+    variables that come in begin afresh, a moving average at the present value.
+
+    The number of steps is common to all variables. Where the rule corrects the first steps by it,
+    as Adam's does, variables that come in late get no correction: Adam's first step on them is
+    up to (1 − β₁) / √(1 − β₂) ≈ 3.2 learning rates long.
+
+    Args:
+        optimizer: any Keras optimiser, `LossScaleOptimizer` and `MultiOptimizer` (with an
+            `OptimizerMap`) too; it stays as it is.
+        variables: of the model, in the order of its `trainable_variables`.
+
+    Returns:
+        A new optimiser of the same class.
+
+    Raises:
+        ConfigError: the optimiser keeps something that belongs to no variable by position and has
+            no attribute of its own, or two variables cannot be told apart.
+
+    Example:
+        >>> model.layers[0].trainable = False
+        >>> optimizer = rebuild_optimizer(optimizer, model.trainable_variables)
+    """
+    variables = list(variables)
+    with optimizer._distribution_strategy.scope():
+        new = _clone(optimizer)
+        new.build(variables)
+    _transfer(optimizer, new)
+    return new
+
+
+def _inner_optimizers(optimizer: Any) -> list[Any]:
+    if isinstance(optimizer, keras.optimizers.LossScaleOptimizer):
+        return [optimizer.inner_optimizer]
+    if isinstance(optimizer, keras.optimizers.MultiOptimizer):
+        return list(optimizer.optimizers)
+    return []
+
+
+def _slot_lists(optimizer: Any) -> dict[str, list[Any]]:
+    """Attributes that list one variable of the optimiser (or None) for each of the model's.
+
+    Not by the slots' names: Adafactor names them all after the last part of the path.
+    """
+    own = {id(variable) for variable in optimizer._variables}
+    count = len(optimizer._trainable_variables)
+    return {
+        name: value
+        for name, value in vars(optimizer).items()
+        if isinstance(value, list)
+        and name != "_variables"
+        and len(value) == count > 0
+        and all(slot is None or id(slot) in own for slot in value)
+    }
+
+
+def _common_variables(optimizer: Any) -> dict[str, Any]:
+    """Attributes that are variables themselves: the number of steps, the learning rate …"""
+    return {name: x for name, x in vars(optimizer).items() if isinstance(x, keras.Variable)}
+
+
+def _clone(optimizer: Any) -> Any:
+    """The same settings, not built."""
+    if isinstance(optimizer, keras.optimizers.LossScaleOptimizer):
+        return keras.optimizers.LossScaleOptimizer(
+            _clone(optimizer.inner_optimizer),
+            initial_scale=optimizer.initial_scale,
+            dynamic_growth_steps=optimizer.dynamic_growth_steps,
+            name=optimizer.name,
+        )
+    if isinstance(optimizer, keras.optimizers.MultiOptimizer):
+        return _clone_multi(optimizer)
+    config = optimizer.get_config()
+    rate = optimizer._learning_rate
+    # Schedules and functions hold no state, and not every function survives being written down.
+    config["learning_rate"] = float(rate) if isinstance(rate, keras.Variable) else rate
+    new = type(optimizer).from_config(config)
+    for name in ("_exclude_from_weight_decay", "_exclude_from_weight_decay_pattern"):
+        if hasattr(optimizer, name):
+            setattr(new, name, getattr(optimizer, name))
+    return new
+
+
+def _clone_multi(optimizer: Any) -> Any:
+    old = optimizer._optimizer_map
+    if not isinstance(old, keras.optimizers.OptimizerMap):
+        raise ConfigError(
+            "a MultiOptimizer that chooses by a function cannot be rebuilt: give it an OptimizerMap"
+        )
+    new = {id(inner): _clone(inner) for inner in optimizer.optimizers}
+    return keras.optimizers.MultiOptimizer(
+        keras.optimizers.OptimizerMap(
+            new[id(old.default_optimizer)], {key: new[id(inner)] for key, inner in old.items()}
+        ),
+        loss_scale_factor=optimizer.loss_scale_factor,
+        name=optimizer.name,
+    )
+
+
+def _transfer(old: Any, new: Any) -> None:
+    """Values of all variables of an optimiser that have a counterpart."""
+    for one, other in zip(_inner_optimizers(old), _inner_optimizers(new), strict=True):
+        _transfer(one, other)
+    common, lists = _common_variables(old), _slot_lists(old)
+    _check_complete(old, common, lists)
+    for name, variable in common.items():
+        if name in vars(new):
+            vars(new)[name].assign(variable)
+    places = _places(old, new._trainable_variables)
+    for name, slots in _slot_lists(new).items():
+        for variable, place, slot in zip(new._trainable_variables, places, slots, strict=True):
+            if place is None:
+                if name == MOVING_AVERAGE:
+                    slot.assign(variable)
+            elif slot is not None:
+                slot.assign(lists[name][place])
+
+
+def _check_complete(optimizer: Any, common: dict[str, Any], lists: dict[str, list[Any]]) -> None:
+    known = {id(x) for x in common.values()} | {id(x) for slots in lists.values() for x in slots}
+    lost = [x.path for x in optimizer._variables if id(x) not in known]
+    if lost:
+        raise ConfigError(
+            f"the optimizer {optimizer.name} cannot be rebuilt: it keeps {', '.join(lost)} neither "
+            "in an attribute nor in a list with one entry a variable"
+        )
+
+
+def _places(old: Any, variables: Sequence[Any]) -> list[int | None]:
+    """Where each variable stood in the old optimiser, None for those that come in."""
+    by_key = old._trainable_variables_indices
+    places = [by_key.get(old._var_key(variable)) for variable in variables]
+    taken = set(places)
+    left = [
+        (variable_path(variable), i)
+        for i, variable in enumerate(old._trainable_variables)
+        if i not in taken
+    ]
+    coming = [variable_path(v) for v, place in zip(variables, places, strict=True) if place is None]
+    counts = Counter(path for path, _ in left)
+    for path, count in Counter(coming).items():
+        if path in counts and max(count, counts[path]) > 1:
+            raise ConfigError(f"several variables have the path {path}: their slots are unclear")
+    by_path = dict(left)
+    for i, variable in enumerate(variables):
+        if places[i] is None and variable_path(variable) in by_path:
+            places[i] = _same_shape(old, by_path[variable_path(variable)], variable)
+    return places
+
+
+def _same_shape(old: Any, place: int, variable: Any) -> int:
+    before = old._trainable_variables[place]
+    if tuple(before.shape) != tuple(variable.shape):
+        raise ConfigError(
+            f"{variable_path(variable)} had the shape {tuple(before.shape)} and has "
+            f"{tuple(variable.shape)} now: its slots cannot be kept"
+        )
+    return place
