@@ -14,6 +14,8 @@ from rnnparse.errors import ConfigError
 TARGETS = ("gold", "oracle")
 TIES = ("first", "uniform", "gold")
 ENGINES = ("numba", "tensorflow")
+OBJECTIVES = ("hinge", "squared-hinge", "perceptron", "mmi", "risk")
+_CHOICES = {"target": TARGETS, "tie": TIES, "engine": ENGINES, "objective": OBJECTIVES}
 
 
 @dataclass(frozen=True)
@@ -33,11 +35,17 @@ class TrainingConfig:
         l2: λ of λ/2 (‖W‖² + ‖v‖²).
         kappa: κ, the margin for each wrong labelled span.
         averaging: give the mean of the weights over the epochs, not those of one epoch.
+        objective: `hinge`, the structured hinge; `squared-hinge`, its square; `perceptron`, without
+            a margin; `mmi`, −log of the target's probability among the candidates; `risk`, the
+            expected margin.
         optimizer: `adagrad` as in the paper, or any Keras optimiser by name.
         engine: `numba` (fast on a CPU) or `tensorflow`.
         tie: which maximiser the subgradient follows at ties: first, uniform or gold.
         target: what a sentence is trained towards: its `gold` tree, or the `oracle`, the best of
             its candidates.
+        freeze: patterns of the weights that are not trained: `vectors`, `W`, `v`, or rows of them,
+            as in `W:NP,*`.
+        freeze_epochs: 0: they stay frozen; N: for so many epochs, then all weights are trained.
         heads: english, left, right, or a file of head rules.
         jackknife: 0: the grammar itself makes the training lists; N > 1: each Nth of the training
             set is parsed by a grammar that has not seen it.
@@ -67,10 +75,13 @@ class TrainingConfig:
     l2: float = 1e-4
     kappa: float = 0.1
     averaging: bool = True
+    objective: str = "hinge"
     optimizer: str = "adagrad"
     engine: str = "numba"
     tie: str = "first"
     target: str = "gold"
+    freeze: tuple[str, ...] = ()
+    freeze_epochs: int = 0
     heads: str = "english"
     jackknife: int = 0
     folds: int = 0
@@ -86,16 +97,20 @@ class TrainingConfig:
             object.__setattr__(self, field.name, value)
         for name in ("kbest", "dim", "epochs", "patience", "batch_size"):
             _require(getattr(self, name) >= 1, f"{name} must be at least 1")
-        for name in ("l2", "kappa", "seed", "jobs"):
+        for name in ("l2", "kappa", "seed", "jobs", "freeze_epochs"):
             _require(getattr(self, name) >= 0, f"{name} must not be negative")
         for name in ("jackknife", "folds"):
             value = getattr(self, name)
             _require(value == 0 or value >= 2, f"{name} must be 0 or at least 2")
         _require(self.learning_rate > 0, "learning_rate must be positive")
         _require(not (self.folds and self.dev), "folds take the place of dev: give one")
-        for name, known in (("target", TARGETS), ("tie", TIES), ("engine", ENGINES)):
+        for name, known in _CHOICES.items():
             value = getattr(self, name)
             _require(value in known, f"{name} must be one of {', '.join(known)}")
+        _require(
+            bool(self.freeze) or not self.freeze_epochs,
+            "freeze_epochs says for how long; name the weights with freeze",
+        )
 
     @classmethod
     def from_dict(cls, values: Mapping[str, Any]) -> TrainingConfig:
@@ -113,8 +128,8 @@ class TrainingConfig:
         return cls(**values)
 
     def to_dict(self) -> dict[str, Any]:
-        """The settings as a plain dict."""
-        return asdict(self)
+        """The settings as a plain dict, which goes through JSON unchanged."""
+        return {**asdict(self), "freeze": list(self.freeze)}
 
 
 def _plain(name: str, kind: str, value: Any) -> Any:
@@ -131,6 +146,11 @@ def _plain(name: str, kind: str, value: Any) -> Any:
         number = isinstance(value, Real) and not isinstance(value, bool) and isfinite(value)
         _require(number, f"{name} must be a finite number, not {value!r}")
         value = float(value)
+    elif kind.startswith("tuple"):
+        value = (value,) if isinstance(value, str) else value
+        several = isinstance(value, (list, tuple)) and all(isinstance(x, str) for x in value)
+        _require(several, f"{name} must be a list of texts, not {value!r}")
+        value = tuple(value)
     else:
         value = os.fspath(value) if isinstance(value, os.PathLike) else value
         _require(isinstance(value, str), f"{name} must be text, not {value!r}")

@@ -24,7 +24,10 @@ OPTIONS: dict[str, Any] = {
     "learning_rate": 0.5,
     "l2": 0.25,
     "kappa": 0.75,
+    "objective": "risk",
     "optimizer": "adam",
+    "freeze": "W:NP,*",
+    "freeze_epochs": 3,
     "engine": "tensorflow",
     "tie": "uniform",
     "target": "oracle",
@@ -72,6 +75,11 @@ def test_every_setting_has_an_option(runs: list[Any], capsys: pytest.CaptureFixt
     assert json.loads(capsys.readouterr().out) == {"cvg_f1": 90.5}
     covered = {"treebank", "prune_vectors", "averaging", "folds", *OPTIONS}
     assert covered == {field.name for field in fields(TrainingConfig)}
+
+
+def test_patterns_of_frozen_weights_add_up(runs: list[Any]) -> None:
+    assert main(["train", "--freeze", "vectors", "--freeze", "W:NP,*"]) == 0
+    assert runs[0][0] == TrainingConfig(freeze=("vectors", "W:NP,*"))
 
 
 def test_without_options_the_defaults_of_the_library_hold(

@@ -31,6 +31,13 @@ def test_paths_and_numpy_numbers_become_plain_values() -> None:
     )
 
 
+def test_patterns_are_a_tuple_within_and_a_list_in_json() -> None:
+    config = TrainingConfig(freeze=["W", "v:NP"])  # type: ignore[arg-type]
+    assert config.freeze == ("W", "v:NP") and config.to_dict()["freeze"] == ["W", "v:NP"]
+    assert TrainingConfig.from_dict(json.loads(json.dumps(config.to_dict()))) == config
+    assert TrainingConfig(freeze="vectors").freeze == ("vectors",)  # type: ignore[arg-type]
+
+
 def test_unknown_settings_are_named_with_the_known_ones() -> None:
     with pytest.raises(ConfigError, match=r"unknown settings epoch, k; known are.* epochs, "):
         TrainingConfig.from_dict({"k": 1, "epoch": 2})
@@ -63,6 +70,10 @@ def test_unknown_settings_are_named_with_the_known_ones() -> None:
         {"treebank": 3},
         {"prune_vectors": 1},
         {"averaging": "yes"},
+        {"objective": "likelihood"},
+        {"freeze": [3]},
+        {"freeze_epochs": -1},
+        {"freeze_epochs": 2},
     ],
 )
 def test_values_out_of_range_are_errors_that_name_the_setting(values: dict[str, Any]) -> None:

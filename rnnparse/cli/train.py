@@ -8,7 +8,7 @@ from dataclasses import fields
 from typing import Any
 
 from rnnparse.cli.text import positive, print_json, warn, whole
-from rnnparse.config import ENGINES, TARGETS, TIES, TrainingConfig
+from rnnparse.config import ENGINES, OBJECTIVES, TARGETS, TIES, TrainingConfig
 
 NAME = "train"
 HELP = "train a parser on a treebank"
@@ -116,6 +116,13 @@ def _add_learning(parser: argparse.ArgumentParser) -> None:
     _option(group, "--learning-rate", "size α of a step", "α", float)
     _option(group, "--l2", "weight λ of λ/2 times the squared weights", "λ", float)
     _option(group, "--kappa", "margin κ for each wrong bracket of a candidate", "κ", float)
+    _option(
+        group,
+        "--objective",
+        "what is minimised: the structured hinge, its square, the hinge without margin, −log of "
+        "the target's probability, or the expected margin",
+        choices=OBJECTIVES,
+    )
     _option(group, "--optimizer", "adagrad, or a Keras optimizer by name", "NAME")
     _option(group, "--target", "learn towards the gold tree or the best candidate", choices=TARGETS)
     _option(
@@ -131,6 +138,17 @@ def _add_learning(parser: argparse.ArgumentParser) -> None:
         action="store_false",
         default=argparse.SUPPRESS,
         help="take the weights of one epoch, not their mean over the epochs",
+    )
+    group.add_argument(
+        "--freeze",
+        metavar="PATTERN",
+        action="append",
+        default=argparse.SUPPRESS,
+        help="do not train these weights: vectors, W, v, or rows of them, as in 'W:NP,*' (may be "
+        "given several times)",
+    )
+    _option(
+        group, "--freeze-epochs", "freeze them in the first N epochs; 0: throughout", "N", whole
     )
     _option(group, "--engine", "what computes scores and gradients", choices=ENGINES)
     _option(group, "--seed", "of all that is random", "N", whole)

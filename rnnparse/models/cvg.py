@@ -8,6 +8,7 @@ import numpy as np
 
 from rnnparse.errors import ConfigError
 from rnnparse.models.batch import LevelBatch
+from rnnparse.models.frozen import NOTHING, Frozen
 from rnnparse.models.objective import danskin_batch, loss_gradients_at, loss_of_scores
 from rnnparse.models.parameters import Gradients, Parameters
 from rnnparse.models.su_rnn import ENGINES
@@ -41,7 +42,28 @@ class CVG(keras.Model):
             weight = self.add_weight(name=name, shape=value.shape, initializer="zeros")
             weight.assign(value)
             setattr(self, name, weight)
+        self._frozen = NOTHING
         self.built = True
+
+    def freeze(self, frozen: Frozen) -> None:
+        """Train all weights but these; an optimiser has to be built, or rebuilt, afterwards."""
+        self._frozen = frozen
+        for name in Parameters._fields:
+            getattr(self, name).trainable = name not in frozen.variables
+
+    def frozen_rows(self) -> list[tuple[Any, np.ndarray]]:
+        """Trainable variables with frozen rows, for `rnnparse.optim.freezing.FrozenRows`."""
+        return [(getattr(self, name), rows) for name, rows in self._frozen.rows.items()]
+
+    def penalty(self, l2: float) -> float:
+        """λ/2 (‖W‖² + ‖v‖²) over the weights that are trained."""
+        total = 0.0
+        for name in ("W", "v"):
+            if name not in self._frozen.variables:
+                values = _view(getattr(self, name)).astype(np.float64)
+                values[self._frozen.rows.get(name, [])] = 0
+                total += float(np.square(values).sum())
+        return 0.5 * l2 * total
 
     def call(self, batch: LevelBatch, width: int | None = None) -> tf.Tensor:
         """Scores [T]; `width` as for `scores_tensorflow`."""

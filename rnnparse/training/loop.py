@@ -1,4 +1,4 @@
-"""The training loop: subgradient steps on the structured hinge, and early stopping on dev F1."""
+"""The training loop: subgradient steps on the objective, and early stopping on dev F1."""
 
 from __future__ import annotations
 
@@ -12,6 +12,7 @@ import numpy as np
 from tqdm import tqdm
 
 from rnnparse.config import TrainingConfig
+from rnnparse.models.frozen import NOTHING, Frozen
 from rnnparse.models.parameters import Parameters
 from rnnparse.models.scorer import Scorer
 from rnnparse.models.store import ForestStore
@@ -19,10 +20,13 @@ from rnnparse.training.checkpoint import TrainingState
 from rnnparse.training.data import BracketCounts
 
 if TYPE_CHECKING:
-    from rnnparse.models.cvg import CVG
+    from rnnparse.training.steps import GradientStep
 
 BETAS = (0.0, 0.02, 0.05, 0.1, 0.15, 0.2, 0.3, 0.4, 0.6, 0.8, 1.0, 1.5, 2.0, 3.0)
 """Weights of log P that are tried on dev."""
+
+MARGINS = ("hinge", "squared-hinge", "perceptron")
+"""Objectives that are 0 where the target leads by its margin."""
 
 SCORING_BATCH = 100  # sentences scored at once
 
@@ -74,6 +78,7 @@ def train_network(
     config: TrainingConfig,
     *,
     state: TrainingState | None = None,
+    frozen: Frozen = NOTHING,
     epochs: int | None = None,
     on_epoch: Callable[[TrainingState], None] = lambda state: None,
     progress: bool = True,
@@ -81,7 +86,8 @@ def train_network(
 ) -> TrainingState:
     """Train until dev F1 has not risen for `patience` epochs.
 
-    J(θ) = 1/m Σ r_i + λ/2 ‖θ‖² without the word vectors (Socher et al. 2013, equations 7 to 9).
+    J(θ) = 1/m Σ loss_i + λ/2 ‖θ‖² without the word vectors (Socher et al. 2013, equations 7 to 9,
+    for the hinge).
     The order of sentences depends on the seed and the epoch alone, so that a run that was stopped
     between epochs goes on as if it had not been. With `averaging` each epoch is judged by, and
     gives, the mean of the weights after the epochs so far (Polyak & Juditsky 1992): subgradient
@@ -93,6 +99,7 @@ def train_network(
         tuning: what the best epoch is chosen on; None to keep the last one.
         config: the settings.
         state: where to go on; changed in place.
+        frozen: weights that are not trained, for good or in the first `config.freeze_epochs`.
         epochs: exactly so many epochs, instead of early stopping.
         on_epoch: called after each epoch, to log and to save.
         progress: whether to show a progress bar.
@@ -103,25 +110,25 @@ def train_network(
     """
     # Loaded only now: TensorFlow takes as much memory as the k-best lists before it.
     from rnnparse.models.cvg import CVG
-    from rnnparse.optim.adagrad import make_optimizer
+    from rnnparse.training.steps import GradientStep
 
     if state is None:
         state = TrainingState(0, [], initial, initial, initial)
     model = CVG(state.parameters, config.engine)
-    optimizer = make_optimizer(config.optimizer, config.learning_rate)
-    optimizer.build(model.trainable_variables)
+    step = GradientStep(model, config, _frozen_in(max(state.epoch - 1, 0), config, frozen))
     if state.optimizer:
-        for variable, value in zip(optimizer.variables, state.optimizer, strict=True):
-            variable.assign(value)
+        step.restore(state.optimizer)
     last = epochs or config.epochs
     while state.epoch < last and (epochs or not _is_over(state.history, config.patience)):
         began = time.perf_counter()
-        entry = _epoch(model, optimizer, store, config, state.epoch, progress, what)
+        if config.freeze_epochs and state.epoch == config.freeze_epochs:
+            step.freeze(NOTHING)
+        entry = _epoch(step, store, config, state.epoch, progress, what)
         state.epoch += 1
         state.parameters = model.parameters()
         state.mean = _running_mean(state)
         result = state.mean if config.averaging else state.parameters
-        state.optimizer = [variable.value.numpy() for variable in optimizer.variables]
+        state.optimizer = step.state()
         entry["epoch"] = state.epoch
         if tuning is not None:
             totals = bracket_totals(result, tuning)
@@ -137,6 +144,11 @@ def train_network(
             state.best = result
         on_epoch(state)
     return state
+
+
+def _frozen_in(epoch: int, config: TrainingConfig, frozen: Frozen) -> Frozen:
+    """What is frozen in an epoch, counted from 0."""
+    return NOTHING if config.freeze_epochs and epoch >= config.freeze_epochs else frozen
 
 
 def check_optimizer(config: TrainingConfig) -> None:
@@ -171,34 +183,27 @@ def _is_over(history: Sequence[dict[str, Any]], patience: int) -> bool:
 
 
 def _epoch(
-    model: CVG,
-    optimizer: Any,
+    step: GradientStep,
     store: ForestStore,
     config: TrainingConfig,
     epoch: int,
     progress: bool,
     what: str,
 ) -> dict[str, Any]:
-    """One pass over the training set; returns mean hinge, share of violations, the objective."""
+    """One pass over the training set: mean loss, objective, share of violated margins."""
     order = np.random.default_rng([config.seed, 1, epoch]).permutation(len(store))
-    violations = np.zeros(len(store), np.float64)
+    losses = np.zeros(len(store), np.float64)
     bar = tqdm(
         total=len(store), desc=f"{what} epoch {epoch + 1}", unit="sentence", disable=not progress
     )
     with bar:
         for start in range(0, len(order), config.batch_size):
             sentences = order[start : start + config.batch_size]
-            violation, gradients = model.loss_gradients(
-                store.batch(sentences), "hinge", config.kappa, config.tie, config.l2
-            )
-            optimizer.apply(gradients, model.trainable_variables)
-            violations[sentences] = violation
+            losses[sentences] = step(store.batch(sentences))
             bar.update(len(sentences))
-            bar.set_postfix(hinge=f"{violation.mean():.3f}", refresh=False)
-    hinge = float(violations.mean())
-    norm = sum(float(np.square(np.asarray(x.value, np.float64)).sum()) for x in (model.W, model.v))
-    return {
-        "hinge": hinge,
-        "objective": hinge + 0.5 * config.l2 * norm,
-        "violated": float((violations > 0).mean()),
-    }
+            bar.set_postfix(loss=f"{losses[sentences].mean():.3f}", refresh=False)
+    entry = {"loss": float(losses.mean())}
+    entry["objective"] = entry["loss"] + step.model.penalty(config.l2)
+    if config.objective in MARGINS:
+        entry["violated"] = float((losses > 0).mean())
+    return entry

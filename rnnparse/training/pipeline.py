@@ -20,6 +20,7 @@ from rnnparse.evaluation import evaluate
 from rnnparse.files import write_json
 from rnnparse.grammar.unknown import WordVectors
 from rnnparse.inference.forest import candidate_tree
+from rnnparse.models.frozen import check_fields
 from rnnparse.models.parameters import Parameters
 from rnnparse.models.vectors import read_vectors
 from rnnparse.parser import Parser, refuse_foreign
@@ -140,6 +141,8 @@ class _Run:
             problem.tuning,
             self.config,
             state=state,
+            # A fold may lack a row that the whole treebank has.
+            frozen=problem.frozen(self.config.freeze, strict=name == "network"),
             epochs=epochs,
             on_epoch=on_epoch,
             progress=self.progress,
@@ -215,6 +218,7 @@ def train(
     folder = Path(out).resolve()
     refuse_foreign(folder)
     check_optimizer(config)
+    check_fields(config.freeze)
     require_tensorboard(config.tensorboard)
     with closing(Workspace(folder, resume)) as work:
         run = _Run(config, work, progress)
@@ -238,6 +242,7 @@ def _stages(run: _Run) -> Parser:
         lists = run.lists(trees, dev, vectors)
     with run.stage("forests"):
         problem = make_problem(lists, trees, dev, vectors, config)
+        problem.frozen(config.freeze)  # an error at once, not after the folds
     key = fingerprint(description)
     with run.stage("SU-RNN"):
         if config.folds:

@@ -16,6 +16,7 @@ from rnnparse.grammar.unknown import WordVectors
 from rnnparse.inference.decode import Decoder, Parse
 from rnnparse.inference.forest import Forest, ForestBuilder, nodes_of
 from rnnparse.losses.cost import candidate_spans, labelled_spans, span_costs
+from rnnparse.models.frozen import Frozen, find_frozen
 from rnnparse.models.keys import KeyTable
 from rnnparse.models.parameters import Parameters, initial_parameters
 from rnnparse.models.store import ForestStore
@@ -49,6 +50,15 @@ class Problem:
     initial: Parameters
     store: ForestStore
     tuning: Tuning | None
+
+    def frozen(self, patterns: Sequence[str], strict: bool = True) -> Frozen:
+        """The weights that patterns stand for; see `find_frozen`."""
+        names = {
+            "vectors": self.vocabulary.classes + self.vocabulary.words,
+            "W": self.keys.names,
+            "v": self.keys.names,
+        }
+        return find_frozen(patterns, names, strict)
 
 
 def head_table(name: str) -> HeadTable:

@@ -8,7 +8,7 @@ from pathlib import Path
 from rnnparse.errors import MissingExtraError
 from rnnparse.training.checkpoint import TrainingState
 
-CURVES = ("hinge", "objective", "violated", "dev_f1", "beta", "seconds")
+CURVES = ("loss", "objective", "violated", "dev_f1", "beta", "seconds")
 
 
 def require_tensorboard(folder: str | None) -> None:

@@ -151,11 +151,11 @@ def test_the_log_gives_the_objective_as_a_plain_count_does() -> None:
         ]
         hinges.append(max(np.add(scores, margins)) - scores[place])
     (entry,) = state.history
-    assert entry["hinge"] == pytest.approx(np.mean(hinges), rel=1e-9)
+    assert entry["loss"] == pytest.approx(np.mean(hinges), rel=1e-9)
     assert entry["violated"] == np.mean(np.array(hinges) > 0)
     now = state.parameters
     norm = float((now.W**2).sum() + (now.v**2).sum())
-    assert entry["objective"] == pytest.approx(entry["hinge"] + 0.01 * norm, rel=1e-9)
+    assert entry["objective"] == pytest.approx(entry["loss"] + 0.01 * norm, rel=1e-9)
 
 
 def test_training_lowers_the_objective() -> None:
@@ -164,7 +164,7 @@ def test_training_lowers_the_objective() -> None:
     history = train_network(*arguments, epochs=6, progress=False).history
     objective = [entry["objective"] for entry in history]
     assert objective[-1] < 0.8 * objective[0]
-    assert history[-1]["hinge"] < 0.8 * history[0]["hinge"]
+    assert history[-1]["loss"] < 0.8 * history[0]["loss"]
 
 
 def test_the_engines_train_alike() -> None:
@@ -175,7 +175,7 @@ def test_the_engines_train_alike() -> None:
     )
     assert_close(numba.parameters, tensorflow.parameters, 1e-4)
     for one, other in zip(numba.history, tensorflow.history, strict=True):
-        assert one["hinge"] == pytest.approx(other["hinge"], rel=1e-4)
+        assert one["loss"] == pytest.approx(other["loss"], rel=1e-4)
 
 
 # -- β, epochs, averaging ----------------------------------------------------------------------

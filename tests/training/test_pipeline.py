@@ -300,7 +300,7 @@ def test_curves_for_tensorboard(tmp_path: Path) -> None:
     events = EventAccumulator(str(board / "network"))
     events.Reload()
     (log,) = logs(tmp_path / "model").values()
-    for curve in ("hinge", "objective", "violated", "dev_f1", "beta"):
+    for curve in ("loss", "objective", "violated", "dev_f1", "beta"):
         points = [
             (event.step, float(tensor_util.make_ndarray(event.tensor_proto)))
             for event in events.Tensors(curve)

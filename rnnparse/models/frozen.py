@@ -1,0 +1,74 @@
+"""Which weights of the network stay as they are: whole variables, or single rows of them."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import NamedTuple
+
+import numpy as np
+
+from rnnparse.errors import ConfigError
+from rnnparse.models.parameters import Parameters
+from rnnparse.optim.patterns import match_names
+
+
+class Frozen(NamedTuple):
+    """Weights that are not trained.
+
+    Attributes:
+        variables: fields of `Parameters` that are frozen as a whole.
+        rows: for other fields the frozen rows, int32, ascending.
+    """
+
+    variables: frozenset[str]
+    rows: dict[str, np.ndarray]
+
+
+NOTHING = Frozen(frozenset(), {})
+
+
+def check_fields(patterns: Sequence[str]) -> None:
+    """Raise ConfigError where a pattern names no variable, before its rows are known."""
+    for pattern in patterns:
+        match_names([pattern.partition(":")[0]], Parameters._fields, "variable")
+
+
+def find_frozen(
+    patterns: Sequence[str], row_names: Mapping[str, Sequence[str]], strict: bool = True
+) -> Frozen:
+    """The weights that name patterns stand for.
+
+    Args:
+        patterns: `vectors`, `W` or `v`, or any of them with a pattern for its rows: `W:NP,*` are
+            the matrices of pairs whose left child is an NP, `vectors:the` is a word. `*` stands
+            for any characters, `?` for one, `[...]` for one of those within.
+        row_names: for each field of `Parameters` the names of its rows.
+        strict: whether a pattern for rows has to match one.
+
+    Raises:
+        ConfigError: a pattern stands for nothing, or nothing is left to be trained.
+    """
+    frozen = {name: np.zeros(len(row_names[name]), bool) for name in Parameters._fields}
+    for pattern in patterns:
+        field, colon, rows = pattern.partition(":")
+        fields = np.flatnonzero(match_names([field], Parameters._fields, "variable"))
+        for name in (Parameters._fields[i] for i in fields):
+            if not colon:
+                frozen[name][:] = True
+                continue
+            try:
+                frozen[name] |= match_names([rows], row_names[name], f"row of {name}")
+            except ConfigError:
+                if strict:
+                    raise
+    whole = frozenset(name for name, rows in frozen.items() if rows.all())
+    if len(whole) == len(frozen):
+        raise ConfigError("all weights are frozen, so that nothing can be learned; freeze fewer")
+    return Frozen(
+        whole,
+        {
+            name: np.flatnonzero(rows).astype(np.int32)
+            for name, rows in frozen.items()
+            if rows.any() and name not in whole
+        },
+    )

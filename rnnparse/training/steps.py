@@ -1,0 +1,55 @@
+"""One step of training on a minibatch, by the optimiser that the settings name."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import numpy as np
+
+from rnnparse.config import TrainingConfig
+from rnnparse.models.batch import LevelBatch
+from rnnparse.models.cvg import CVG
+from rnnparse.models.frozen import NOTHING, Frozen
+from rnnparse.optim.adagrad import make_optimizer
+from rnnparse.optim.freezing import FrozenRows, rebuild_optimizer
+
+
+class GradientStep:
+    """Steps along a subgradient with a Keras optimiser.
+
+    Args:
+        model: the network, whose variables are changed.
+        config: objective, margin, tie rule, L2, optimiser and its rate.
+        frozen: weights that are not trained; see `freeze`.
+    """
+
+    def __init__(self, model: CVG, config: TrainingConfig, frozen: Frozen = NOTHING) -> None:
+        self.model, self.config = model, config
+        self.optimizer = make_optimizer(config.optimizer, config.learning_rate)
+        model.freeze(frozen)
+        self.optimizer.build(model.trainable_variables)
+        self._rows = FrozenRows(model.frozen_rows())
+
+    def __call__(self, batch: LevelBatch) -> np.ndarray:
+        """Take one step; returns the losses of the examples before it, [B]."""
+        config = self.config
+        losses, gradients = self.model.loss_gradients(
+            batch, config.objective, config.kappa, config.tie, config.l2
+        )
+        self._rows.apply(self.optimizer, gradients, self.model.trainable_variables)
+        return losses
+
+    def freeze(self, frozen: Frozen) -> None:
+        """Freeze these weights and no others; what the optimiser knows of the others is kept."""
+        self.model.freeze(frozen)
+        self.optimizer = rebuild_optimizer(self.optimizer, self.model.trainable_variables)
+        self._rows = FrozenRows(self.model.frozen_rows())
+
+    def state(self) -> list[np.ndarray]:
+        """The optimiser's variables, in its order."""
+        return [variable.value.numpy() for variable in self.optimizer.variables]
+
+    def restore(self, state: Sequence[np.ndarray]) -> None:
+        """Go on from what `state` gave, under the same settings and frozen weights."""
+        for variable, value in zip(self.optimizer.variables, state, strict=True):
+            variable.assign(value)
