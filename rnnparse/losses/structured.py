@@ -1,4 +1,8 @@
-"""Structured losses as TensorFlow operations with explicit subgradients."""
+"""Structured losses as TensorFlow operations with explicit subgradients.
+
+All take the same arguments, so that one can stand in for another, and obey the same tie rules. They
+work eagerly, in `tf.function`, with `jit_compile=True`, under `tape.jacobian` and in Keras.
+"""
 
 from __future__ import annotations
 
@@ -19,22 +23,25 @@ def structured_hinge(
     of them gives a subgradient; `tie` says which is taken. The derivative by the costs follows the
     same choice; the second derivative is 0, as it is almost everywhere.
 
-    Works eagerly, in `tf.function`, with `jit_compile=True` and under `tape.jacobian`.
-
     Args:
         scores: float [B, K].
         costs: the same dtype, [B, K]: structured margins Δ, 0 for the gold candidate.
-        gold: int [B], column of the target.
+        gold: int [B], column of the target, which must be a candidate.
         mask: bool [B, K], which entries are candidates; others may hold anything, NaN too.
         tie: `first`: the candidate of the lowest index; `uniform`: the mean over the tied ones,
             which is what TensorFlow's reduce_max does; `gold`: the gold one if it is among them,
             which gives 0, else the first.
 
     Returns:
-        r [B], in the dtype of the scores; 0 with gradient 0 in rows without candidates.
+        r [B], in the dtype of the scores; 0 with gradient 0 in rows without candidates. Loss and
+        gradient are NaN in rows with NaN among the candidates and, within `tf.function`, in rows
+        whose gold column is no candidate.
 
     Raises:
-        ValueError: an unknown tie rule.
+        ValueError: an unknown tie rule; scores that are not float [B, K]; arguments of other
+            shapes, which are never broadcast; eagerly, a gold column that is no candidate.
+        tf.errors.InvalidArgumentError: sizes that do not fit, in a graph that was traced without
+            them (XLA leaves this check out).
 
     Reference:
         Socher et al. (2013), Parsing with Compositional Vector Grammars, equations 7 to 9;
@@ -46,10 +53,77 @@ def structured_hinge(
         1.5
     """
     check_tie(tie)
+    scores, costs, gold, mask = _arguments(scores, costs, gold, mask)
+    target = _target(scores + costs, gold, mask)
+    return _hinge(scores, costs, target, mask, tie)
+
+
+def structured_squared_hinge(
+    scores: tf.Tensor, costs: tf.Tensor, gold: tf.Tensor, mask: tf.Tensor, tie: str = "first"
+) -> tf.Tensor:
+    """The squared structured hinge r_i², with r_i as in `structured_hinge`.
+
+    Its subgradient by the scores is 2 r w, with the subgradient w of the hinge that `tie` chooses.
+    It is differentiable where r = 0, unlike the hinge, but has kinks wherever candidates tie with
+    r > 0. The second derivative is 2 w wᵀ, which is the Hessian almost everywhere: r is then a
+    residual for the method of Gauss and Newton. Convex as long as no cost of a gold candidate is
+    negative.
+
+    Args:
+        scores, costs, gold, mask, tie: as for `structured_hinge`.
+
+    Returns:
+        r² [B], in the dtype of the scores, and NaN where r is.
+
+    Raises:
+        ValueError: as `structured_hinge`.
+
+    Reference:
+        Tsochantaridis et al. (2005), Large Margin Methods for Structured and Interdependent
+        Output Variables, section 2.2 (slack variables squared).
+
+    Example:
+        >>> loss = structured_squared_hinge([[1.0, 2.0]], [[0.0, 0.5]], [0], [[True, True]])
+        >>> float(loss[0])
+        2.25
+    """
+    return tf.square(structured_hinge(scores, costs, gold, mask, tie))
+
+
+def structured_perceptron(
+    scores: tf.Tensor, costs: tf.Tensor, gold: tf.Tensor, mask: tf.Tensor, tie: str = "first"
+) -> tf.Tensor:
+    """The perceptron's loss r_i = max_k s_ik − s_i,gold: the structured hinge without a margin.
+
+    It is 0 as soon as no candidate outscores the gold one, so that scores which are all equal
+    minimise it; there, too, `tie` chooses the subgradient. `gold` stops at such ties, as the
+    perceptron's rule does that updates on errors only.
+
+    Args:
+        scores, gold, mask, tie: as for `structured_hinge`.
+        costs: anything; it is not read (its derivative is None) and only there for exchange.
+
+    Returns:
+        r [B] ≥ 0, in the dtype of the scores, and NaN where that of `structured_hinge` is.
+
+    Raises:
+        ValueError: as `structured_hinge`.
+
+    Reference:
+        Collins (2002), Discriminative Training Methods for Hidden Markov Models.
+
+    Example:
+        >>> loss = structured_perceptron([[1.0, 2.0]], [[0.0, 0.5]], [0], [[True, True]])
+        >>> float(loss[0])
+        1.0
+    """
     scores = tf.convert_to_tensor(scores)
-    costs = tf.convert_to_tensor(costs, scores.dtype)
-    mask = tf.convert_to_tensor(mask, tf.bool)
-    target = tf.one_hot(gold, tf.shape(scores)[1], dtype=scores.dtype)
+    return structured_hinge(scores, tf.zeros_like(scores), gold, mask, tie)
+
+
+def _hinge(
+    scores: tf.Tensor, costs: tf.Tensor, target: tf.Tensor, mask: tf.Tensor, tie: str
+) -> tf.Tensor:
     zero = tf.zeros((), scores.dtype)
 
     def augment(scores: tf.Tensor, costs: tf.Tensor) -> tuple[tf.Tensor, tf.Tensor]:
@@ -66,7 +140,7 @@ def structured_hinge(
     @tf.custom_gradient
     def hinge(scores: tf.Tensor, costs: tf.Tensor) -> Any:
         _, best = augment(scores, costs)
-        reached = tf.reduce_sum(tf.where(target > 0, scores, zero), axis=1)
+        reached = tf.reduce_sum(tf.where(target == 0, zero, target * scores), axis=1)
         some = tf.reduce_any(mask, axis=1)
         violation = tf.where(some, best[:, 0] - reached, zero)
 
@@ -78,6 +152,40 @@ def structured_hinge(
         return violation, gradient
 
     return hinge(scores, costs)
+
+
+def _arguments(scores: Any, costs: Any, gold: Any, mask: Any) -> tuple[tf.Tensor, ...]:
+    """The arguments as tensors. What does not fit is refused: where sizes are known, at once,
+    else when the graph runs."""
+    scores = tf.convert_to_tensor(scores)
+    if not scores.dtype.is_floating or scores.shape.rank != 2:
+        raise ValueError(f"scores must be float [B, K], not {scores.dtype.name} {scores.shape}")
+    costs = tf.convert_to_tensor(costs, scores.dtype)
+    gold = tf.convert_to_tensor(gold)
+    if not gold.dtype.is_integer:
+        raise ValueError(f"gold must be integers, not {gold.dtype.name}")
+    mask = tf.convert_to_tensor(mask, tf.bool)
+    for name, value, axes in (("costs", costs, 2), ("gold", gold, 1), ("mask", mask, 2)):
+        shape = scores.shape[:axes]
+        if value.shape.rank != axes or not value.shape.is_compatible_with(shape):
+            raise ValueError(f"{name} must have the shape {shape}, not {value.shape}")
+        if not (value.shape.is_fully_defined() and shape.is_fully_defined()):
+            message = f"{name} must fit the scores"
+            tf.debugging.assert_equal(tf.shape(value), tf.shape(scores)[:axes], message)
+    return scores, costs, gold, mask
+
+
+def _target(augmented: tf.Tensor, gold: tf.Tensor, mask: tf.Tensor) -> tf.Tensor:
+    """One-hot [B, K]; NaN in rows without a usable target, which makes loss and gradient NaN."""
+    target = tf.one_hot(gold, tf.shape(mask)[1], dtype=augmented.dtype)
+    some = tf.reduce_any(mask, axis=1, keepdims=True)
+    astray = some & ~tf.reduce_any(mask & (target > 0), axis=1, keepdims=True)
+    if tf.executing_eagerly() and tf.reduce_any(astray):
+        row = int(tf.argmax(astray[:, 0]))
+        raise ValueError(f"gold[{row}] is {int(gold[row])}, which is no candidate of row {row}")
+    # A maximum over NaN is NaN eagerly, but XLA passes over it.
+    undefined = tf.reduce_any(mask & tf.math.is_nan(augmented), axis=1, keepdims=True)
+    return tf.where(astray | undefined, tf.constant(float("nan"), target.dtype), target)
 
 
 def _share(tied: tf.Tensor, target: tf.Tensor, tie: str) -> tf.Tensor:
