@@ -11,6 +11,7 @@ holds the arrays of a `ForestStore` under their names. Every row includes making
     two trees           forward on all, backward on the two trees of each violated example
     step, arrays        two trees, L2 and AdaGrad in place: what training does by default
     step, Keras …       two trees, L2 and a Keras optimiser on the model's variables
+    step, … frozen      that step without word vectors, and without the matrices below the scores
     step, tape …        the same through GradientTape and structured_hinge, all candidates
 """
 
@@ -27,6 +28,7 @@ from synthetic_forests import CATEGORIES, Generator
 
 from rnnparse.models.batch import LevelBatch
 from rnnparse.models.cvg import CVG
+from rnnparse.models.frozen import Frozen
 from rnnparse.models.keys import KeyTable
 from rnnparse.models.objective import adagrad_step, loss_gradients
 from rnnparse.models.parameters import Parameters, initial_parameters
@@ -109,6 +111,8 @@ class Bench:
             "all candidates": lambda batch: self.tape(model, batch),
             "two trees": lambda batch: model.loss_gradients(batch, "hinge", KAPPA),
             "step, Keras AdaGrad (ours)": self.keras_step(model, AdaGrad(0.02)),
+            "step, vectors frozen": self.frozen_step(engine, "vectors"),
+            "step, vectors and W frozen": self.frozen_step(engine, "vectors", "W"),
             "step, Keras SGD": self.keras_step(model, make_optimizer("sgd", 0.02)),
             "step, tape, AdaGrad (ours)": self.tape_step(model, AdaGrad(0.02)),
         }
@@ -128,6 +132,12 @@ class Bench:
     def tape_step(self, model: CVG, optimizer: AdaGrad) -> Callable[[LevelBatch], object]:
         """Everything by TensorFlow's own means."""
         return lambda batch: optimizer.apply(self.tape(model, batch), model.trainable_variables)
+
+    def frozen_step(self, engine: str, *frozen: str) -> Callable[[LevelBatch], object]:
+        """A step of a model of its own that does not train some variables."""
+        model = CVG(self.copy(), engine)
+        model.freeze(Frozen(frozenset(frozen), {}))
+        return self.keras_step(model, AdaGrad(0.02))
 
     def keras_step(self, model: CVG, optimizer: AdaGrad) -> Callable[[LevelBatch], object]:
         """The two-tree path and an optimiser in graph mode, which reuses its buffers."""
