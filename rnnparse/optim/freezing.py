@@ -201,45 +201,73 @@ class FrozenRows:
         variables = list(variables)
         if not optimizer.built:
             optimizer.build(variables)
-        held = [self._hold(optimizer, v) for v in variables if _raw(v)._unique_id in self._rows]
-        pairs = zip(gradients, variables, strict=True)
-        optimizer.apply([self.filter(g, v) for g, v in pairs], variables)
-        for rows, targets in held:
-            for target, values in targets:
-                target.scatter_update(tf.IndexedSlices(values, rows))
+        held = [
+            row
+            for gradient, variable in zip(gradients, variables, strict=True)
+            for row in self._hold(optimizer, gradient, variable)
+        ]
+        filtered = [self.filter(g, v) for g, v in zip(gradients, variables, strict=True)]
+        # A value that is read later than the step begins would make the step copy the variable.
+        with tf.control_dependencies([values for _, _, values, _ in held]):
+            optimizer.apply(filtered, variables)
+        for target, rows, values, sparse in held:
+            _put_back(target, rows, values, sparse)
 
     def filter(self, gradient: Any, variable: Any) -> Any:
-        """A gradient without the frozen rows: zeros in a tensor, left out of indexed slices."""
+        """A gradient with zeros for the frozen rows, of the same kind."""
         kept = self._kept.get(_raw(variable)._unique_id)
         if kept is None or gradient is None:
             return gradient
         if isinstance(gradient, tf.IndexedSlices):
             chosen = tf.gather(tf.constant(kept), gradient.indices)
-            return tf.IndexedSlices(
-                tf.boolean_mask(gradient.values, chosen),
-                tf.boolean_mask(gradient.indices, chosen),
-                gradient.dense_shape,
-            )
-        gradient = tf.convert_to_tensor(gradient)
-        mask = tf.reshape(tf.constant(kept), [-1] + [1] * (gradient.shape.rank - 1))
-        return tf.where(mask, gradient, tf.zeros((), gradient.dtype))
+            values = _where(chosen, gradient.values)
+            return tf.IndexedSlices(values, gradient.indices, gradient.dense_shape)
+        return _where(tf.constant(kept), tf.convert_to_tensor(gradient))
 
-    def _hold(self, optimizer: Any, variable: Any) -> tuple[tf.Tensor, list[tuple[Any, Any]]]:
-        """The frozen rows, and their values in the variable and its slots."""
+    def _hold(self, optimizer: Any, gradient: Any, variable: Any) -> list[_Held]:
+        """The frozen rows of a variable and of its slots."""
         weights = _raw(variable)
+        if weights._unique_id not in self._rows:
+            return []
         rows = tf.constant(self._rows[weights._unique_id])
-        present = tf.gather(weights, rows)
-        targets = [(weights, present)]
+        sparse = isinstance(gradient, tf.IndexedSlices)
+        present = _take(weights, rows, sparse)
+        held = [(weights, rows, present, sparse)]
         for name, slot in variable_slots(optimizer, variable).items():
             if slot.shape == variable.shape:
-                values = present if name == MOVING_AVERAGE else tf.gather(_raw(slot), rows)
-                targets.append((_raw(slot), values))
+                target = _raw(slot)
+                values = present if name == MOVING_AVERAGE else _take(target, rows, sparse)
+                held.append((target, rows, values, sparse))
             elif slot.shape:
                 raise ConfigError(
                     f"rows of {variable_path(variable)} cannot be frozen with {optimizer.name}: "
                     f"its slot {slot.path} has the shape {tuple(slot.shape)}"
                 )
-        return rows, targets
+        return held
+
+
+_Held = tuple[Any, tf.Tensor, tf.Tensor, bool]
+"""A variable, rows of it, their values, and whether its steps are sparse."""
+
+
+def _take(target: Any, rows: tf.Tensor, sparse: bool) -> tf.Tensor:
+    return tf.gather(target if sparse else tf.convert_to_tensor(target), rows)
+
+
+def _put_back(target: Any, rows: tf.Tensor, values: tf.Tensor, sparse: bool) -> None:
+    if sparse:
+        target.scatter_update(tf.IndexedSlices(values, rows))
+    else:
+        # After a scatter, TensorFlow copies the whole variable at each reading, now and later.
+        # One copy here is cheaper.
+        present = tf.convert_to_tensor(target)
+        target.assign(tf.tensor_scatter_nd_update(present, rows[:, None], values))
+
+
+def _where(kept: tf.Tensor, rows: tf.Tensor) -> tf.Tensor:
+    """Zeros for the rows that are not kept, even where they are NaN."""
+    mask = tf.reshape(kept, [-1] + [1] * (rows.shape.rank - 1))
+    return tf.where(mask, rows, tf.zeros((), rows.dtype))
 
 
 def _raw(variable: Any) -> Any:
