@@ -1,0 +1,156 @@
+"""Losses whose derivative comes from outside: NumPy, numba, a compiled library, a lattice tool."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+import tensorflow as tf
+
+from rnnparse.losses.differences import ExternalFunction, check_external, evaluate, name_of
+
+__all__ = ["ExternalFunction", "check_external", "external_loss"]
+
+
+def external_loss(
+    activations: Any, fn: ExternalFunction, *args: Any, per_example: bool | None = None
+) -> tf.Tensor:
+    """A loss that `fn` computes in NumPy together with its derivative by the activations.
+
+    TensorFlow takes the derivative up where `fn` leaves it and carries it on to the weights. `fn`
+    is called once for each forward pass; the backward pass uses the derivative that it gave.
+
+    The loss is one of two:
+
+    - a scalar ℓ: the derivative is ∂ℓ/∂a, and is multiplied by the upstream gradient;
+    - [B], a loss ℓ_i for each example, where B is the length of axis 0 of the activations and ℓ_i
+      depends on row i alone: row i of the derivative is ∂ℓ_i/∂a_i, and is multiplied by entry i
+      of the upstream gradient. Sums, means and weighted means over examples and `tape.jacobian`
+      are then right. `check_external` finds out whether a function keeps to this.
+
+    Works eagerly, in `tf.function`, in Keras's `fit` and under `tape.jacobian`. It does not work
+    under XLA, which cannot call Python: use `jit_compile=False` there, in Keras's `compile` too.
+    A second derivative is an error, since `fn` does not tell it. `fn` is no part of a saved graph.
+
+    Args:
+        activations: float tensor of any shape, or a nest (list, tuple, dict) of float tensors of
+            one dtype.
+        fn: gets the activations as arrays of its own, in their dtype and nest, and then `args`.
+            Returns the loss, and the derivative in the shape and nest of the activations; both
+            are cast to the dtype of the activations.
+        args: tensors, arrays or nests of them that `fn` needs too, such as labels and lengths.
+            There is no derivative by them.
+        per_example: whether the loss is [B] or scalar. By default as `fn` returns it; a graph
+            then does not know the rank of the loss before it runs. Keras's `compile(loss=…)` has
+            to know.
+
+    Returns:
+        The loss, scalar or [B], in the dtype of the activations.
+
+    Raises:
+        ValueError: activations that are no float tensors; a result of `fn` that has the wrong
+            form or shape or is not finite. In a graph the latter, and all that `fn` raises, come
+            as `tf.errors.InvalidArgumentError` or another `tf.errors.OpError` with the same text.
+        NotImplementedError: a second derivative is asked for; in a graph
+            `tf.errors.UnimplementedError`.
+
+    Reference:
+        Bahl et al. (1986), Maximum mutual information estimation of hidden Markov model parameters
+        for speech recognition: the derivative comes from forward and backward passes over a
+        lattice. `docs/examples/hmm_mmi.py` does this.
+
+    Example:
+        >>> def squared(a, target):
+        ...     return np.sum((a - target) ** 2, axis=1), 2 * (a - target)
+        >>> x = tf.Variable([[1.0, 2.0], [0.0, 3.0]])
+        >>> with tf.GradientTape() as tape:
+        ...     loss = external_loss(x, squared, [[1.0, 0.0], [0.0, 0.0]])
+        >>> print(loss.numpy(), tape.gradient(loss, x).numpy().tolist())
+        [4. 9.] [[0.0, 4.0], [0.0, 6.0]]
+    """
+    structure = tf.nest.map_structure(lambda _: None, activations)
+    tensors = _float_tensors(tf.nest.flatten(activations), fn)
+    others = tf.nest.map_structure(tf.convert_to_tensor, args)
+    dtype, count = tensors[0].dtype, len(tensors)
+
+    def call(*arrays: np.ndarray) -> list[np.ndarray]:
+        rest = tf.nest.pack_sequence_as(others, arrays[count:])
+        loss, derivatives = evaluate(fn, arrays[:count], structure, rest, per_example)
+        return [loss, *derivatives]
+
+    @tf.custom_gradient
+    def loss(*tensors: tf.Tensor) -> Any:
+        value, *derivatives = tf.numpy_function(
+            call,
+            [*tensors, *tf.nest.flatten(others)],
+            [dtype] * (1 + count),
+            name="external_loss_needs_jit_compile_False",  # XLA's message shows the name
+        )
+        if per_example is not None:
+            value.set_shape(tensors[0].shape[:1] if per_example else ())
+        for derivative, tensor in zip(derivatives, tensors, strict=True):
+            derivative.set_shape(tensor.shape)
+
+        def gradient(upstream: tf.Tensor) -> list[tf.Tensor]:
+            # Indexed slices where losses were gathered.
+            upstream = tf.convert_to_tensor(upstream)
+            return [
+                _multiply_rows(upstream, _differentiable_once(fn, derivative, tensors))
+                for derivative in derivatives
+            ]
+
+        return value, gradient
+
+    return loss(*tensors)
+
+
+def _float_tensors(leaves: list[Any], fn: ExternalFunction) -> list[tf.Tensor]:
+    """The activations as tensors of one dtype; outside the gradient, so that variables are read."""
+    tensors = [] if any(np.isscalar(x) for x in leaves) else list(map(tf.convert_to_tensor, leaves))
+    dtypes = {x.dtype for x in tensors}
+    if len(dtypes) != 1 or not tensors[0].dtype.is_floating:
+        found = ", ".join(sorted(x.name for x in dtypes)) or "numbers in lists, or nothing"
+        raise ValueError(
+            f"the activations for {name_of(fn)} have to be float tensors or arrays of one dtype, "
+            f"not {found}"
+        )
+    return tensors
+
+
+def _multiply_rows(upstream: tf.Tensor, derivative: tf.Tensor) -> tf.Tensor:
+    """The derivative times a scalar, or each row of it times an entry of upstream [B]."""
+    ones = tf.ones([tf.rank(derivative) - tf.rank(upstream)], tf.int32)
+    product = tf.reshape(upstream, tf.concat([tf.shape(upstream), ones], 0)) * derivative
+    return tf.ensure_shape(product, derivative.shape)
+
+
+def _differentiable_once(
+    fn: ExternalFunction, derivative: tf.Tensor, tensors: Sequence[tf.Tensor]
+) -> tf.Tensor:
+    """The derivative, as a function of the activations whose own derivative is an error.
+
+    Without this TensorFlow would take it for a constant, and second derivatives for 0 or None.
+    """
+
+    def refuse(*_: Any) -> Any:
+        raise NotImplementedError(
+            f"{name_of(fn)} gives a loss and its first derivative: external_loss has no second one"
+        )
+
+    @tf.custom_gradient
+    def once(derivative: tf.Tensor, *tensors: tf.Tensor) -> Any:
+        def gradient(upstream: tf.Tensor) -> list[tf.Tensor]:
+            # Raises only when its result is needed: under a persistent tape a graph builds this
+            # operation in advance.
+            sources = [derivative, *tensors]
+            second = tf.numpy_function(
+                refuse, [upstream], [x.dtype for x in sources], stateful=False
+            )
+            for value, source in zip(second, sources, strict=True):
+                value.set_shape(source.shape)
+            return second
+
+        return tf.identity(derivative), gradient
+
+    return once(derivative, *tensors)
