@@ -32,14 +32,14 @@ class Example:
     status: int
 
 
-def blocks(language: str) -> list[tuple[str, str]]:
+def blocks(language: str, page: str = README) -> list[tuple[str, str]]:
     """(text, comment before it) of the blocks in a language."""
-    return [(m[3], m[1] or "") for m in _BLOCK.finditer(README) if m[2] == language]
+    return [(m[3], m[1] or "") for m in _BLOCK.finditer(page) if m[2] == language]
 
 
-def examples() -> list[Example]:
+def examples(page: str = README) -> list[Example]:
     found = []
-    for text, comment in blocks("console"):
+    for text, comment in blocks("console", page):
         if comment.startswith("not run"):
             continue
         for part in re.split(r"^\$ ", text, flags=re.MULTILINE)[1:]:
@@ -84,13 +84,16 @@ def test_comparison_sees_differences() -> None:
 
 
 def test_console_examples(folder: Path) -> None:
+    assert len(examples()) >= 8
+    run_examples(examples(), folder)
+
+
+def run_examples(found: list[Example], folder: Path) -> None:
     environment = os.environ | {
         "PATH": f"{folder / 'bin'}{os.pathsep}{os.environ['PATH']}",
         "PYTHONPATH": str(ROOT),
         "XDG_CACHE_HOME": str(folder / "cache"),
     }
-    found = examples()
-    assert len(found) >= 8
     for example in found:
         done = subprocess.run(
             ["bash", "-c", example.command],
