@@ -142,6 +142,7 @@ class _Probe:
     """A function at a point, with its derivative there; everything flat."""
 
     def __init__(self, fn: ExternalFunction, x: Any, args: Sequence[Any]) -> None:
+        x = np.array(x) if is_one_array(x) else x
         arrays = [np.array(leaf, np.float64) for leaf in tf.nest.flatten(x)]
         self.fn, self.args, self.name = fn, args, name_of(fn)
         self.structure = tf.nest.map_structure(lambda _: None, x)
@@ -326,6 +327,11 @@ def _check_loss(name: str, loss: np.ndarray, arrays: Any, per_example: bool | No
         )
     if not np.isfinite(loss).all():
         raise ValueError(f"{name} returned a loss that is not finite in {loss.dtype}: {loss}")
+
+
+def is_one_array(x: Any) -> bool:
+    """Whether x is a list of numbers, maybe in rows: an array, not a nest of arrays."""
+    return type(x) in (list, tuple) and all(map(np.isscalar, tf.nest.flatten(x))) and len(x) > 0
 
 
 def name_of(fn: Any) -> str:

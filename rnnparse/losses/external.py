@@ -8,7 +8,13 @@ from typing import Any
 import numpy as np
 import tensorflow as tf
 
-from rnnparse.losses.differences import ExternalFunction, check_external, evaluate, name_of
+from rnnparse.losses.differences import (
+    ExternalFunction,
+    check_external,
+    evaluate,
+    is_one_array,
+    name_of,
+)
 
 __all__ = ["ExternalFunction", "check_external", "external_loss"]
 
@@ -35,7 +41,7 @@ def external_loss(
 
     Args:
         activations: float tensor of any shape, or a nest (list, tuple, dict) of float tensors of
-            one dtype.
+            one dtype. Numbers in lists are one tensor.
         fn: gets the activations as arrays of its own, in their dtype and nest, and then `args`.
             Returns the loss, and the derivative in the shape and nest of the activations; both
             are cast to the dtype of the activations.
@@ -69,9 +75,9 @@ def external_loss(
         >>> print(loss.numpy(), tape.gradient(loss, x).numpy().tolist())
         [4. 9.] [[0.0, 4.0], [0.0, 6.0]]
     """
+    activations, *others = map(_as_tensors, (activations, *args))
     structure = tf.nest.map_structure(lambda _: None, activations)
-    tensors = _float_tensors(tf.nest.flatten(activations), fn)
-    others = tf.nest.map_structure(tf.convert_to_tensor, args)
+    tensors = _float_tensors(activations, fn)
     dtype, count = tensors[0].dtype, len(tensors)
 
     def call(*arrays: np.ndarray) -> list[np.ndarray]:
@@ -105,12 +111,18 @@ def external_loss(
     return loss(*tensors)
 
 
-def _float_tensors(leaves: list[Any], fn: ExternalFunction) -> list[tf.Tensor]:
-    """The activations as tensors of one dtype; outside the gradient, so that variables are read."""
-    tensors = [] if any(np.isscalar(x) for x in leaves) else list(map(tf.convert_to_tensor, leaves))
+def _as_tensors(x: Any) -> Any:
+    """A tensor or a nest of tensors; outside the gradient, so that variables are read."""
+    if is_one_array(x):
+        return tf.convert_to_tensor(x)
+    return tf.nest.map_structure(tf.convert_to_tensor, x)
+
+
+def _float_tensors(activations: Any, fn: ExternalFunction) -> list[tf.Tensor]:
+    tensors = tf.nest.flatten(activations)
     dtypes = {x.dtype for x in tensors}
     if len(dtypes) != 1 or not tensors[0].dtype.is_floating:
-        found = ", ".join(sorted(x.name for x in dtypes)) or "numbers in lists, or nothing"
+        found = ", ".join(sorted(x.name for x in dtypes)) or "nothing"
         raise ValueError(
             f"the activations for {name_of(fn)} have to be float tensors or arrays of one dtype, "
             f"not {found}"

@@ -147,6 +147,14 @@ def test_nests_of_activations_and_further_arguments(graph: bool) -> None:
     np.testing.assert_array_equal(gradient["right"][1], scale)
 
 
+def test_numbers_in_lists_are_one_array() -> None:
+    def fn(a: np.ndarray, target: np.ndarray) -> Result:
+        assert a.dtype == np.float32 and a.shape == target.shape == (2, 2)
+        return distance(a, target)
+
+    np.testing.assert_array_equal(external_loss([[1.0, 2.0], [3.0, 4.0]], fn, [[1, 2]] * 2), [0, 8])
+
+
 def test_variables_of_tensorflow_and_keras_are_activations_too() -> None:
     value = normal(4, 3)
     of_keras = keras.Variable(value, dtype="float64")
@@ -338,7 +346,7 @@ def test_a_loss_for_each_example_needs_examples_in_all_arrays() -> None:
 
 
 @pytest.mark.parametrize(
-    "activations", [tf.constant([1, 2]), [tf.constant(1.0), normal(2)], [[1.0, 2.0]], []]
+    "activations", [tf.constant([1, 2]), [tf.constant(1.0), normal(2)], [[1, 2]], []]
 )
 def test_activations_have_to_be_float_tensors(activations: Any) -> None:
     with pytest.raises(ValueError, match="for quartic have to be float tensors"):

@@ -1,0 +1,267 @@
+"""Losses over shared forests: log-likelihood of the target tree, and expected risk.
+
+Candidate trees share subtrees, and each distinct subtree is one node. What a loss does to the score
+of a node is what it does to all trees that have the node, as often as they have it: a weight for
+each root is pushed down the shared nodes, in time linear in the nodes, not in the trees.
+
+The operations call NumPy and numba; they work eagerly and in `tf.function`, not under XLA.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any, Protocol
+
+import numpy as np
+import tensorflow as tf
+from numba import njit
+
+from rnnparse.losses.external import external_loss
+from rnnparse.losses.objectives import log_likelihood_weights, risk_weights
+
+
+class CandidateForest(Protocol):
+    """Forests of B sentences as one: N nodes, T candidate trees, at most K a sentence.
+
+    Arrays or tensors, as in `rnnparse.models.batch.LevelBatch`:
+
+    - left, right: int [N], child nodes, which stand before their parents; both -1 for leaves,
+      right -1 for unary nodes.
+    - root: int [T], root nodes of the candidates.
+    - candidates: int [B, K], positions in `root` of a sentence's candidates.
+    - mask: bool [B, K], whether there is such a candidate.
+    - gold: int [B], the column of the target tree, which is a candidate.
+    """
+
+    @property
+    def left(self) -> Any: ...
+    @property
+    def right(self) -> Any: ...
+    @property
+    def root(self) -> Any: ...
+    @property
+    def candidates(self) -> Any: ...
+    @property
+    def mask(self) -> Any: ...
+    @property
+    def gold(self) -> Any: ...
+
+
+def conditional_log_likelihood(node_scores: tf.Tensor, forest: CandidateForest) -> tf.Tensor:
+    """−log P(y | x) of the target tree among the candidates: log Σ_k exp s_ik − s_i,gold.
+
+    The score s of a tree is the sum over its nodes; a node that occurs twice counts twice. The
+    derivative by a node's score is how often it occurs in an average tree under the softmax of the
+    scores, minus how often in the target tree: the MMI criterion, denominator minus numerator.
+
+    Computed in float64 through `external_loss`; first derivatives only.
+
+    Args:
+        node_scores: float [N], a score for each node, leaves included.
+        forest: the candidates and the target of B sentences.
+
+    Returns:
+        [B], in the dtype of the scores, ≥ 0; 0 with derivative 0 for sentences without candidates.
+
+    Raises:
+        ValueError: arrays that are no such forest, scores that are not finite; within
+            `tf.function`, `tf.errors.InvalidArgumentError`.
+
+    Reference:
+        Johnson et al. (1999), Estimators for stochastic "unification-based" grammars; Bahl et al.
+        (1986), Maximum mutual information estimation of hidden Markov model parameters.
+
+    Example:
+        >>> from types import SimpleNamespace
+        >>> two = SimpleNamespace(left=[-1, -1, 0, 0], right=[-1, -1, 0, 1], root=[2, 3],
+        ...                       candidates=[[0, 1]], mask=[[True, True]], gold=[0])
+        >>> scores = tf.Variable([1.0, 1.0, 0.0, 0.0])
+        >>> with tf.GradientTape() as tape:
+        ...     loss = conditional_log_likelihood(scores, two)
+        >>> print(loss.numpy(), tape.gradient(loss, scores).numpy())
+        [0.6931472] [-0.5  0.5 -0.5  0.5]
+    """
+    node_scores = tf.convert_to_tensor(node_scores)
+    scores = tree_scores(tf.cast(node_scores, tf.float64), forest)
+    loss = external_loss(scores, _log_likelihood, forest.gold, forest.mask, per_example=True)
+    return tf.cast(loss, node_scores.dtype)
+
+
+def expected_risk(node_scores: tf.Tensor, forest: CandidateForest, costs: tf.Tensor) -> tf.Tensor:
+    """The cost to expect of a tree drawn at random, Σ_k softmax(s_i)_k Δ_ik.
+
+    Computed in float64 through `external_loss`; first derivatives only.
+
+    Args:
+        node_scores, forest: as for `conditional_log_likelihood`; `forest.gold` does not enter.
+        costs: float [T], Δ of each candidate, such as κ · `LevelBatch.cost`. No derivative by them.
+
+    Returns:
+        [B], in the dtype of the scores; 0 with derivative 0 for sentences without candidates.
+
+    Raises:
+        ValueError, tf.errors.InvalidArgumentError: as for `conditional_log_likelihood`.
+
+    Reference:
+        Smith & Eisner (2006), Minimum risk annealing for training log-linear models.
+    """
+    node_scores = tf.convert_to_tensor(node_scores)
+    scores = tree_scores(tf.cast(node_scores, tf.float64), forest)
+    places = tf.where(forest.mask, forest.candidates, -1)
+    loss = external_loss(scores, _risk, costs, forest.root, places, per_example=True)
+    return tf.cast(loss, node_scores.dtype)
+
+
+def tree_scores(node_scores: tf.Tensor, forest: CandidateForest) -> tf.Tensor:
+    """Scores [B, K] of the candidates: sums over the nodes of each tree, 0 where masked.
+
+    For losses of one's own, or `structured_hinge`. Linear, so that it has all derivatives.
+
+    Args:
+        node_scores: float [N].
+        forest: see `CandidateForest`.
+
+    Raises:
+        ValueError: arrays that are no such forest; within `tf.function`,
+            `tf.errors.InvalidArgumentError`.
+    """
+    node_scores = tf.convert_to_tensor(node_scores)
+    structure = [
+        *(tf.cast(x, tf.int32) for x in (forest.left, forest.right, forest.root)),
+        tf.cast(forest.candidates, tf.int32),
+        tf.cast(forest.mask, tf.bool),
+    ]
+    table, nodes = structure[-1].shape, node_scores.shape
+
+    def apply(kernel: Callable[..., np.ndarray], x: tf.Tensor, shape: tf.TensorShape) -> tf.Tensor:
+        result = tf.numpy_function(
+            kernel, [x, *structure], x.dtype, stateful=False, name="tree_scores_jit_compile_False"
+        )
+        result.set_shape(shape)
+        return result
+
+    # Each is the transpose of the other, and so the derivative of the other.
+    @tf.custom_gradient
+    def up(x: tf.Tensor) -> Any:
+        return apply(_sum_up, x, table), lambda upstream: down(tf.convert_to_tensor(upstream))
+
+    @tf.custom_gradient
+    def down(x: tf.Tensor) -> Any:
+        return apply(_push_down, x, nodes), lambda upstream: up(tf.convert_to_tensor(upstream))
+
+    return up(node_scores)
+
+
+def node_posteriors(node_scores: np.ndarray, forest: CandidateForest) -> np.ndarray:
+    """How often each node occurs in a tree drawn from softmax(s), summed over sentences.
+
+    Args:
+        node_scores: float [N].
+        forest: see `CandidateForest`, in NumPy; `gold` does not enter.
+
+    Returns:
+        float64 [N]. A node that no tree has twice and no two sentences share has at most 1: its
+        posterior probability.
+
+    Raises:
+        ValueError: arrays that are no such forest.
+    """
+    arrays = (forest.left, forest.right, forest.root, forest.candidates)
+    mask = np.asarray(forest.mask, bool)
+    structure = (*(np.asarray(x, np.int32) for x in arrays), mask)
+    scores = _sum_up(np.asarray(node_scores, np.float64), *structure)
+    top = scores.max(axis=1, keepdims=True, initial=-np.inf, where=mask)
+    weights = np.where(mask, np.exp(np.where(mask, scores - top, 0)), 0)
+    # A row with candidates has a sum of at least 1, since the best has the weight 1.
+    return _push_down(weights / np.maximum(weights.sum(axis=1, keepdims=True), 1), *structure)
+
+
+def _log_likelihood(
+    scores: np.ndarray, gold: np.ndarray, mask: np.ndarray
+) -> tuple[np.ndarray, np.ndarray]:
+    inside = (gold >= 0) & (gold < mask.shape[1])
+    missing = np.asarray(mask.any(axis=1))
+    missing[inside] &= ~mask[np.flatnonzero(inside), gold[inside]]
+    if missing.any():
+        raise ValueError(f"the gold column of sentence {np.argmax(missing)} is no candidate")
+    return log_likelihood_weights(scores, scores, gold, mask)
+
+
+def _risk(
+    scores: np.ndarray, costs: np.ndarray, root: np.ndarray, places: np.ndarray
+) -> tuple[np.ndarray, np.ndarray]:
+    if costs.shape != root.shape:
+        raise ValueError(f"{len(root)} candidates need a cost each; there are {costs.shape}")
+    mask = places >= 0
+    table = np.zeros_like(scores)
+    table[mask] = costs[places[mask]]
+    return risk_weights(scores, table, np.zeros(len(mask), np.int32), mask)
+
+
+def _sum_up(
+    node_scores: np.ndarray,
+    left: np.ndarray,
+    right: np.ndarray,
+    root: np.ndarray,
+    candidates: np.ndarray,
+    mask: np.ndarray,
+) -> np.ndarray:
+    """Scores of the candidates [B, K] from those of the nodes [N]; checks the forest."""
+    if node_scores.shape != left.shape or left.shape != right.shape or left.ndim != 1:
+        raise ValueError(
+            f"the forest needs a score, a left and a right child for each node; there are "
+            f"{node_scores.shape}, {left.shape} and {right.shape}"
+        )
+    if candidates.shape != mask.shape or mask.ndim != 2:
+        raise ValueError(
+            f"candidates {candidates.shape} and mask {mask.shape} have to be of one shape [B, K]"
+        )
+    chosen = candidates[mask]
+    if np.any((chosen < 0) | (chosen >= len(root))):
+        raise ValueError(f"candidates have to be positions among the {len(root)} roots")
+    if np.any((root < 0) | (root >= len(left))):
+        raise ValueError(f"roots have to be nodes, and there are {len(left)} of these")
+    scores = np.zeros(mask.shape, node_scores.dtype)
+    scores[mask] = _tree_totals(node_scores, left, right)[root[chosen]]
+    return scores
+
+
+def _push_down(
+    weights: np.ndarray,
+    left: np.ndarray,
+    right: np.ndarray,
+    root: np.ndarray,
+    candidates: np.ndarray,
+    mask: np.ndarray,
+) -> np.ndarray:
+    """Weights of the nodes [N] from those of the candidates [B, K]; the transpose of `_sum_up`."""
+    nodes = np.zeros(len(left), weights.dtype)
+    np.add.at(nodes, root[candidates[mask]], weights[mask])
+    _add_to_children(nodes, left, right)
+    return nodes
+
+
+@njit(cache=True, nogil=True)
+def _tree_totals(node_scores: np.ndarray, left: np.ndarray, right: np.ndarray) -> np.ndarray:
+    """Score of the tree below each node, itself included, from the bottom up."""
+    totals = node_scores.copy()
+    for node in range(len(totals)):
+        if left[node] >= node or right[node] >= node:
+            raise ValueError("the children of a node have to stand before it")
+        if left[node] >= 0:
+            totals[node] += totals[left[node]]
+        if right[node] >= 0:
+            totals[node] += totals[right[node]]
+    return totals
+
+
+@njit(cache=True, nogil=True)
+def _add_to_children(weights: np.ndarray, left: np.ndarray, right: np.ndarray) -> None:
+    """Add the weight of each node to its children, from the top down, once all parents have."""
+    for node in range(len(weights) - 1, -1, -1):
+        if weights[node] == 0:
+            continue
+        if left[node] >= 0:
+            weights[left[node]] += weights[node]
+        if right[node] >= 0:
+            weights[right[node]] += weights[node]
