@@ -32,17 +32,23 @@ def freeze(model: Any, patterns: Sequence[str]) -> list[str]:
     nested models that hold it (`dense_1`, `encoder`); see `match_names` for its form.
 
     Where all variables of a layer are frozen, its `trainable` becomes False too, so that
-    BatchNormalization works with its stored statistics and does not change them. A compiled
-    model's optimiser is replaced by one without slots for the frozen variables, see
-    `rebuild_optimizer`; `fit` goes on without `compile`, also within a callback. Calls add up;
+    BatchNormalization works with its stored statistics and does not change them. Calls add up;
     what was frozen by hand stays so.
 
-    Neither the file of `model.save` nor `model.save_weights` says which single variables are
-    frozen, only which layers: freeze again after loading.
+    A compiled model's optimiser is replaced by one without slots for the frozen variables (see
+    `rebuild_optimizer`), and `fit` goes on without `compile`, also from within a callback. Pass
+    the model that is trained, not a part of it. A training step of your own in `tf.function` has
+    to be traced anew; in one that runs eagerly, `tf.GradientTape(watch_accessed_variables=False)`
+    and `tape.watch(model.trainable_variables)` keep the tape from walking through the frozen part.
+
+    Files know of frozen layers, not of single frozen variables, and load an optimiser's slots
+    only where their number is right. To go on from `save_weights`: build the model, freeze, build
+    the optimiser on the trainable variables, `load_weights`. After `load_model`, where layers
+    alone were frozen: `model.trainable = True`, then freeze again.
 
     Args:
         model: any Keras model whose variables exist.
-        patterns: S of them.
+        patterns: S of them; a string alone is one.
 
     Returns:
         Paths of the variables that the patterns freeze, in the order of `model.weights`.

@@ -21,7 +21,7 @@ def match_names(patterns: Sequence[str], names: Sequence[str], what: str = "name
     for those characters alone.
 
     Args:
-        patterns: S of them.
+        patterns: S of them; a string alone is one.
         names: N of them; may repeat.
         what: what the names are of, in the message of the error.
 
@@ -36,7 +36,7 @@ def match_names(patterns: Sequence[str], names: Sequence[str], what: str = "name
         [False, True, True]
     """
     chosen = np.zeros(len(names), bool)
-    for pattern in patterns:
+    for pattern in [patterns] if isinstance(patterns, str) else patterns:
         hits = [name == pattern or fnmatchcase(name, pattern) for name in names]
         if not any(hits):
             raise ConfigError(f"no {what} matches {pattern!r}; {_hint(pattern, names)}")
