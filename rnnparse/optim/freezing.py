@@ -38,13 +38,15 @@ def freeze(model: Any, patterns: Sequence[str]) -> list[str]:
     A compiled model's optimiser is replaced by one without slots for the frozen variables (see
     `rebuild_optimizer`), and `fit` goes on without `compile`, also from within a callback. Pass
     the model that is trained, not a part of it. A training step of your own in `tf.function` has
-    to be traced anew; in one that runs eagerly, `tf.GradientTape(watch_accessed_variables=False)`
-    and `tape.watch(model.trainable_variables)` keep the tape from walking through the frozen part.
+    to be traced anew. One that runs eagerly still differentiates through the frozen part, unless
+    its tape watches the others alone: `tf.GradientTape(watch_accessed_variables=False)` and
+    `tape.watch([v.value for v in model.trainable_variables])`.
 
     Files know of frozen layers, not of single frozen variables, and load an optimiser's slots
     only where their number is right. To go on from `save_weights`: build the model, freeze, build
     the optimiser on the trainable variables, `load_weights`. After `load_model`, where layers
-    alone were frozen: `model.trainable = True`, then freeze again.
+    alone were frozen: set `model.trainable` to False and to True, so that it reaches all layers
+    (Keras passes over a value that is there already), then freeze again.
 
     Args:
         model: any Keras model whose variables exist.
