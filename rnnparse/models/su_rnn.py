@@ -32,7 +32,8 @@ def scores_tensorflow(
     Returns:
         [T], in the dtype of the weights.
     """
-    n = v.shape[-1]
+    # Not known in a graph that serves models of several sizes.
+    n = v.shape[-1] or tf.shape(v)[-1]
     count = tf.shape(batch.key)[0]
     # One row a node: its vector, and behind it the score of the tree below it.
     table = tf.pad(leaves, [[0, count - tf.shape(leaves)[0]], [0, 1]])

@@ -10,9 +10,9 @@ import pytest
 from rnnparse.errors import ConfigError
 from rnnparse.models.batch import LevelBatch, pad_batch
 from rnnparse.models.cvg import CVG
-from rnnparse.models.parameters import Parameters
+from rnnparse.models.parameters import Parameters, initial_parameters
 from rnnparse.models.tf import tf
-from tests.models.conftest import World, make_world
+from tests.models.conftest import WORDS, World, make_world
 
 
 def weighted(model: CVG, batch: LevelBatch, upstream: np.ndarray, width: int | None = None) -> Any:
@@ -40,6 +40,14 @@ def test_engines_agree_on_scores_and_derivatives(seed: int, dtype: str, toleranc
     for a, b in zip(*(derivatives(m, batch, upstream) for m in models), strict=True):
         assert np.abs(a).max() > 0.01
         np.testing.assert_allclose(a, b, atol=tolerance, rtol=tolerance)
+
+
+def test_models_of_several_sizes_live_side_by_side(world: World) -> None:
+    batch = world.batch()
+    for dim in (4, 7, 3):
+        weights = initial_parameters(world.keys, WORDS, dim, noise=0.4, dtype="float64")
+        scores = [CVG(weights, engine)(batch) for engine in ("numba", "tensorflow")]
+        np.testing.assert_allclose(*scores, atol=1e-10)
 
 
 @pytest.mark.parametrize("engine", ["numba", "tensorflow"])
