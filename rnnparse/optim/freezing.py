@@ -10,6 +10,7 @@ import numpy as np
 import tensorflow as tf
 
 from rnnparse.errors import ConfigError
+from rnnparse.optim.adagrad import AdaGrad
 from rnnparse.optim.patterns import match_names
 from rnnparse.optim.slots import (
     MOVING_AVERAGE,
@@ -239,6 +240,10 @@ class FrozenRows:
             return []
         rows = tf.constant(self._rows[weights._unique_id])
         sparse = isinstance(gradient, tf.IndexedSlices)
+        if sparse and _moves_given_rows_alone(optimizer, variable):
+            # So the frozen ones among these are enough; the same number for any gradient.
+            free = tf.gather(tf.constant(self._kept[weights._unique_id]), gradient.indices)
+            rows = tf.where(free, tf.cast(rows[0], gradient.indices.dtype), gradient.indices)
         present = _take(weights, rows, sparse)
         held = [(weights, rows, present, sparse)]
         for name, slot in variable_slots(optimizer, variable).items():
@@ -256,6 +261,19 @@ class FrozenRows:
 
 _Held = tuple[Any, tf.Tensor, tf.Tensor, bool]
 """A variable, rows of it, their values, and whether its steps are sparse."""
+
+
+def _moves_given_rows_alone(optimizer: Any, variable: Any) -> bool:
+    """Whether a sparse step changes no other rows than those of the gradient, for certain."""
+    kind = type(optimizer)
+    local = kind is AdaGrad or (kind is keras.optimizers.SGD and not optimizer.momentum)
+    everywhere = (
+        optimizer.weight_decay
+        or optimizer.use_ema
+        or optimizer.gradient_accumulation_steps
+        or getattr(variable, "constraint", None)
+    )
+    return local and not everywhere
 
 
 def _take(target: Any, rows: tf.Tensor, sparse: bool) -> tf.Tensor:

@@ -123,6 +123,25 @@ def test_a_derivative_by_a_frozen_row_may_be_anything() -> None:
     assert np.array_equal(variable.numpy()[ROWS], new_variable().numpy()[ROWS])
 
 
+@pytest.mark.parametrize("sparse", [False, True], ids=["dense", "sparse"])
+def test_frozen_weights_may_be_smaller_than_the_normal_numbers(sparse: bool) -> None:
+    """TensorFlow turns those to 0 wherever it computes with them."""
+    tiny = np.full(SHAPE, 1e-40, np.float32)
+    variable, optimizer = keras.Variable(tiny, dtype="float32"), AdaGrad(0.1)
+    optimizer.build([variable])
+    step = tf.function(stepper(optimizer, variable), autograph=False)
+    for gradient in gradients(2, sparse):
+        step(gradient)
+    assert variable.numpy()[ROWS].tobytes() == tiny[ROWS].tobytes()
+
+
+def test_a_sparse_gradient_without_rows_changes_nothing() -> None:
+    variable = new_variable()
+    none = tf.IndexedSlices(tf.zeros((0, *SHAPE[1:])), tf.zeros(0, tf.int32), tf.constant(SHAPE))
+    FrozenRows([(variable, ROWS)]).apply(AdaGrad(0.1), [none], [variable])
+    assert np.array_equal(variable, new_variable())
+
+
 def test_clipping_by_the_norm_does_not_count_frozen_rows() -> None:
     (gradient,) = gradients(1, sparse=False)
     without = gradient.numpy()
