@@ -47,7 +47,11 @@ WITH_TENSORFLOW = {
     "losses.structured",
     "optim.adagrad",
     "optim.freezing",
+    "optim.least_squares",
+    "optim.levenberg_marquardt",
+    "optim.normal_equations",
     "optim.slots",
+    "optim.tape_jacobian",
 }
 
 

@@ -1,0 +1,87 @@
+"""Jacobians of functions of Keras variables by GradientTape, some rows at a time."""
+
+from __future__ import annotations
+
+import functools
+from collections.abc import Callable, Iterator, Sequence
+from typing import Any
+
+import numpy as np
+import tensorflow as tf
+
+
+class TapeJacobian:
+    """J [B, P] of residuals [B] by P parameters, in blocks of rows that bound the tape's memory.
+
+    A `tf.function` is differentiated in a graph that is kept until another function comes. Any
+    other function is differentiated eagerly, for which TensorFlow makes a new graph each time.
+
+    Args:
+        variables: TensorFlow variables; J has their entries as columns, in this order.
+        chunk: rows of a block, the last one of a function but for fewer.
+
+    Example:
+        >>> x = tf.Variable([1.0, 2.0])
+        >>> list(TapeJacobian([x], 64).blocks(lambda: x**2, 2))
+        [array([[2., 0.],
+               [0., 4.]], dtype=float32)]
+    """
+
+    def __init__(self, variables: Sequence[tf.Variable], chunk: int) -> None:
+        if chunk < 1:
+            raise ValueError("chunk must be at least 1")
+        self._variables, self._chunk = variables, chunk
+        self._kept: tuple[Any, Any] = (None, None)
+
+    def blocks(
+        self, residuals: Callable[..., Any], count: int, data: Sequence[Any] = ()
+    ) -> Iterator[np.ndarray]:
+        """Blocks of J, in the dtype of the residuals.
+
+        Args:
+            residuals: called with `data`; returns a tensor, which is flattened.
+            count: B.
+            data: nests of tensors.
+
+        Raises:
+            ValueError: the residuals depend on none of the variables.
+        """
+        function, rows = self._kept
+        if function is not residuals:
+            rows = functools.partial(_rows, residuals, self._variables, self._chunk)
+            if is_traced(residuals):
+                rows = tf.function(rows, reduce_retracing=True)
+                self._kept = residuals, rows
+        for start in range(0, count, self._chunk):
+            yield np.asarray(rows(tf.constant(start), *data))
+
+
+def is_traced(function: Any) -> bool:
+    """Whether a function is a `tf.function`."""
+    return isinstance(function, tf.types.experimental.PolymorphicFunction)
+
+
+def _rows(
+    residuals: Callable[..., Any],
+    variables: Sequence[tf.Variable],
+    count: int,
+    start: tf.Tensor,
+    *data: Any,
+) -> tf.Tensor:
+    """Rows start … start + count - 1, fewer at the end."""
+    with tf.GradientTape(watch_accessed_variables=False) as tape:
+        tape.watch(variables)
+        chosen = tf.reshape(tf.convert_to_tensor(residuals(*data)), [-1])[start : start + count]
+    parts = tape.jacobian(chosen, variables)
+    if all(part is None for part in parts):
+        raise ValueError(
+            "the residuals depend on none of the variables: were they computed outside TensorFlow?"
+        )
+    height = tf.shape(chosen)[0]
+    columns = [
+        tf.zeros([height, tf.size(variable)], chosen.dtype)
+        if part is None
+        else tf.cast(tf.reshape(part, [height, -1]), chosen.dtype)
+        for part, variable in zip(parts, variables, strict=True)
+    ]
+    return tf.concat(columns, axis=1)
