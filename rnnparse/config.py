@@ -54,6 +54,8 @@ class TrainingConfig:
         prune_vectors: keep only the given vectors whose words the training set has.
         seed: of everything random.
         jobs: processor cores to use, 0 for all.
+        telemetry: whether to log gradients, updates and activations of every epoch; see
+            `rnnparse.training.network_telemetry`.
         tensorboard: folder for TensorBoard logs, or None.
         cache: folder for k-best lists, or None for the user's cache folder.
 
@@ -88,6 +90,7 @@ class TrainingConfig:
     prune_vectors: bool = False
     seed: int = 0
     jobs: int = 0
+    telemetry: bool = False
     tensorboard: str | None = None
     cache: str | None = None
 

@@ -65,15 +65,16 @@ def runs(monkeypatch: pytest.MonkeyPatch) -> list[tuple[TrainingConfig, str, boo
 
 def test_every_setting_has_an_option(runs: list[Any], capsys: pytest.CaptureFixture[str]) -> None:
     arguments = ["train", "t.mrg", "--out", "m", "--resume", "--json"]
-    arguments += ["--prune-vectors", "--no-averaging"]
+    arguments += ["--prune-vectors", "--no-averaging", "--telemetry"]
     for name, value in OPTIONS.items():
         arguments += ["--head-rules" if name == "heads" else f"--{name}".replace("_", "-")]
         arguments += [str(value)]
     assert main(arguments) == 0
-    config = TrainingConfig(treebank="t.mrg", prune_vectors=True, averaging=False, **OPTIONS)
+    flags = {"prune_vectors": True, "averaging": False, "telemetry": True}
+    config = TrainingConfig(treebank="t.mrg", **flags, **OPTIONS)
     assert runs == [(config, "m", True)]
     assert json.loads(capsys.readouterr().out) == {"cvg_f1": 90.5}
-    covered = {"treebank", "prune_vectors", "averaging", "folds", *OPTIONS}
+    covered = {"treebank", "folds", *flags, *OPTIONS}
     assert covered == {field.name for field in fields(TrainingConfig)}
 
 

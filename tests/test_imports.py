@@ -52,6 +52,7 @@ WITH_TENSORFLOW = {
     "optim.normal_equations",
     "optim.slots",
     "optim.tape_jacobian",
+    "training.keras_telemetry",
 }
 
 

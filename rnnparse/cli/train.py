@@ -159,6 +159,12 @@ def _add_running(parser: argparse.ArgumentParser) -> None:
     _option(group, "--jobs", "processor cores, 0 for all", "N", whole)
     group.add_argument("--resume", action="store_true", help="go on with an interrupted run")
     group.add_argument("--json", action="store_true", help="print the report as JSON")
+    group.add_argument(
+        "--telemetry",
+        action="store_true",
+        default=argparse.SUPPRESS,
+        help="log gradients, updates and activations of every epoch: MODEL/telemetry.jsonl",
+    )
     _option(group, "--tensorboard", "write logs for TensorBoard here", "DIR")
     _option(group, "--cache", "keep candidate lists here (default: your cache folder)", "DIR")
 

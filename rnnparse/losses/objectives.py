@@ -150,3 +150,6 @@ OBJECTIVES: dict[str, Callable[..., Weights]] = {
     "risk": risk_weights,
 }
 """The objectives by the names that `rnnparse train --objective` knows."""
+
+MARGINS = ("hinge", "squared-hinge", "perceptron")
+"""Objectives that are 0 where the target leads by its margin."""

@@ -26,6 +26,7 @@ class TrainingState:
         mean: mean of the weights after each epoch from the second on (after the first: its own).
         best: what the best epoch so far gave: its mean or, without averaging, its weights.
         optimizer: the optimiser's variables, in its order.
+        telemetry: one record an epoch that was observed; see `NetworkTelemetry`.
     """
 
     epoch: int
@@ -34,6 +35,10 @@ class TrainingState:
     mean: Parameters
     best: Parameters
     optimizer: list[np.ndarray] = field(default_factory=list)
+    telemetry: list[dict[str, Any]] = field(default_factory=list)
+
+
+_PLAIN = ("epoch", "history", "telemetry")  # what is kept as JSON
 
 
 def save_state(path: Path, state: TrainingState, key: str) -> None:
@@ -45,8 +50,8 @@ def save_state(path: Path, state: TrainingState, key: str) -> None:
         for name, array in parameters._asdict().items()
     }
     arrays |= {f"optimizer_{i}": array for i, array in enumerate(state.optimizer)}
-    about = json.dumps({"key": key, "epoch": state.epoch, "history": state.history})
-    arrays["about"] = np.frombuffer(about.encode("utf-8"), np.uint8)
+    about = {"key": key, **{name: getattr(state, name) for name in _PLAIN}}
+    arrays["about"] = np.frombuffer(json.dumps(about).encode("utf-8"), np.uint8)
     write_arrays(path, arrays)
 
 
@@ -63,8 +68,7 @@ def load_state(path: Path, key: str) -> TrainingState | None:
         about = json.loads(arrays["about"].tobytes().decode("utf-8"))
         count = sum(name.startswith("optimizer_") for name in arrays)
         state = TrainingState(
-            epoch=about["epoch"],
-            history=about["history"],
+            **{name: about[name] for name in _PLAIN},
             parameters=_parameters(arrays, "now"),
             mean=_parameters(arrays, "mean"),
             best=_parameters(arrays, "best"),

@@ -12,6 +12,7 @@ import numpy as np
 from tqdm import tqdm
 
 from rnnparse.config import TrainingConfig
+from rnnparse.losses.objectives import MARGINS
 from rnnparse.models.frozen import NOTHING, Frozen
 from rnnparse.models.parameters import Parameters
 from rnnparse.models.scorer import Scorer
@@ -24,9 +25,6 @@ if TYPE_CHECKING:
 
 BETAS = (0.0, 0.02, 0.05, 0.1, 0.15, 0.2, 0.3, 0.4, 0.6, 0.8, 1.0, 1.5, 2.0, 3.0)
 """Weights of log P that are tried on dev."""
-
-MARGINS = ("hinge", "squared-hinge", "perceptron")
-"""Objectives that are 0 where the target leads by its margin."""
 
 SCORING_BATCH = 100  # sentences scored at once
 
@@ -110,12 +108,15 @@ def train_network(
     """
     # Loaded only now: TensorFlow takes as much memory as the k-best lists before it.
     from rnnparse.models.cvg import CVG
+    from rnnparse.training.network_telemetry import NetworkTelemetry
     from rnnparse.training.steps import GradientStep
 
     if state is None:
         state = TrainingState(0, [], initial, initial, initial)
     model = CVG(state.parameters, config.engine)
-    step = GradientStep(model, config, _frozen_in(max(state.epoch - 1, 0), config, frozen))
+    telemetry = NetworkTelemetry(model, store, config, state.epoch) if config.telemetry else None
+    now = _frozen_in(max(state.epoch - 1, 0), config, frozen)
+    step = GradientStep(model, config, now, telemetry)
     if state.optimizer:
         step.restore(state.optimizer)
     last = epochs or config.epochs
@@ -126,6 +127,8 @@ def train_network(
         entry = _epoch(step, store, config, state.epoch, progress, what)
         state.epoch += 1
         state.parameters = model.parameters()
+        if telemetry is not None:
+            state.telemetry.append(telemetry.end_epoch(state.parameters))
         state.mean = _running_mean(state)
         result = state.mean if config.averaging else state.parameters
         state.optimizer = step.state()

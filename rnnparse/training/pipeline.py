@@ -37,7 +37,7 @@ from rnnparse.training.loop import (
     train_network,
 )
 from rnnparse.training.prepare import Lists, Problem, head_table, make_lists, make_problem
-from rnnparse.training.telemetry import TensorBoardLog, require_tensorboard
+from rnnparse.training.tensorboard import TensorBoardLog, require_tensorboard
 from rnnparse.training.workspace import Workspace
 from rnnparse.trees.cleaning import words
 from rnnparse.trees.embedded import embedded_treebank
@@ -127,12 +127,12 @@ class _Run:
         file = self.work.state_file(name)
         state = load_state(file, key)
         if state is not None:
-            self.work.log(name, state.history)  # the run may have ended before it did
+            self._log(name, state)  # the run may have ended before it did
         board = TensorBoardLog(self.config.tensorboard, name)
 
         def on_epoch(state: TrainingState) -> None:
             save_state(file, state, key)
-            self.work.log(name, state.history)
+            self._log(name, state)
             board.write(state)
 
         done = train_network(
@@ -150,6 +150,12 @@ class _Run:
         )
         board.close()
         return done
+
+    def _log(self, name: str, state: TrainingState) -> None:
+        self.work.log(name, state.history)
+        if state.telemetry:
+            file = "telemetry" if name == "network" else f"telemetry-{name}"
+            self.work.log(file, state.telemetry)
 
     def parser(self, lists: Lists, problem: Problem, parameters: Parameters, beta: float) -> Parser:
         about = {
@@ -253,7 +259,7 @@ def _stages(run: _Run) -> Parser:
 
 
 _SOURCES = ("treebank", "dev", "vectors", "heads")  # settings whose content decides, not the name
-_NOT_DECISIVE = ("jobs", "cache", "tensorboard")  # settings without effect on the model
+_NOT_DECISIVE = ("jobs", "cache", "tensorboard", "telemetry")  # without effect on the model
 
 
 def _describe(

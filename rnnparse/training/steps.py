@@ -12,6 +12,7 @@ from rnnparse.models.cvg import CVG
 from rnnparse.models.frozen import NOTHING, Frozen
 from rnnparse.optim.adagrad import make_optimizer
 from rnnparse.optim.freezing import FrozenRows, rebuild_optimizer
+from rnnparse.training.network_telemetry import NetworkTelemetry
 
 
 class GradientStep:
@@ -21,10 +22,17 @@ class GradientStep:
         model: the network, whose variables are changed.
         config: objective, margin, tie rule, L2, optimiser and its rate.
         frozen: weights that are not trained; see `freeze`.
+        telemetry: observes each step.
     """
 
-    def __init__(self, model: CVG, config: TrainingConfig, frozen: Frozen = NOTHING) -> None:
-        self.model, self.config = model, config
+    def __init__(
+        self,
+        model: CVG,
+        config: TrainingConfig,
+        frozen: Frozen = NOTHING,
+        telemetry: NetworkTelemetry | None = None,
+    ) -> None:
+        self.model, self.config, self.telemetry = model, config, telemetry
         self.optimizer = make_optimizer(config.optimizer, config.learning_rate)
         model.freeze(frozen)
         self.optimizer.build(model.trainable_variables)
@@ -36,7 +44,13 @@ class GradientStep:
         losses, gradients = self.model.loss_gradients(
             batch, config.objective, config.kappa, config.tie, config.l2
         )
-        self._rows.apply(self.optimizer, gradients, self.model.trainable_variables)
+        variables = self.model.trainable_variables
+        if self.telemetry is not None:
+            pairs = zip(gradients, variables, strict=True)
+            self.telemetry.before(losses, [self._rows.filter(g, v) for g, v in pairs])
+        self._rows.apply(self.optimizer, gradients, variables)
+        if self.telemetry is not None:
+            self.telemetry.after()
         return losses
 
     def freeze(self, frozen: Frozen) -> None:

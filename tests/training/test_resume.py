@@ -76,7 +76,9 @@ def results(tmp_path_factory: pytest.TempPathFactory) -> dict[str, list[dict[str
     few = write_treebank(tmp_path / "few.mrg", 20)
     runs = {
         "single": scenarios(tmp_path / "single", SINGLE, treebank=treebank),
-        "folds": scenarios(tmp_path / "folds", FOLDS, treebank=few, folds=2, jackknife=2),
+        "folds": scenarios(
+            tmp_path / "folds", FOLDS, treebank=few, folds=2, jackknife=2, telemetry=True
+        ),
         "older": scenarios(tmp_path / "older", [[]] * len(REPLACING), treebank=few, dim=3),
         "newer": scenarios(tmp_path / "older", REPLACING, treebank=few),
         "others": scenarios(
