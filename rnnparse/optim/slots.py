@@ -130,7 +130,7 @@ def _clone(optimizer: Any) -> Any:
     config = optimizer.get_config()
     rate = optimizer._learning_rate
     # Schedules and functions hold no state, and not every function survives being written down.
-    config["learning_rate"] = float(rate) if isinstance(rate, keras.Variable) else rate
+    config["learning_rate"] = float(rate.numpy()) if isinstance(rate, keras.Variable) else rate
     new = type(optimizer).from_config(config)
     for name in ("_exclude_from_weight_decay", "_exclude_from_weight_decay_pattern"):
         if hasattr(optimizer, name):

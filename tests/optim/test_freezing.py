@@ -112,6 +112,19 @@ def test_nested_models_are_reached_by_their_name_and_within() -> None:
     assert not model.trainable_variables
 
 
+def test_layers_within_layers_are_reached_by_their_names() -> None:
+    wrapped = layers.Bidirectional(layers.GRU(2, name="gru"), name="both")
+    model = keras.Sequential([keras.Input((4, 3)), wrapped, layers.Dense(2, name="top")])
+    assert len(freeze(model, ["forward_gru", "gru_cell/bias"])) == 4
+    assert len(wrapped.trainable_variables) == 2
+    assert wrapped.trainable
+    freeze(model, ["both"])
+    assert not wrapped.trainable
+    unfreeze(model, ["backward_gru"])
+    assert wrapped.trainable
+    assert len(model.trainable_variables) == 3 + 2
+
+
 def test_a_shared_layer_is_frozen_once_and_for_all_its_uses() -> None:
     shared = layers.Dense(3, name="shared")
     source = keras.Input((3,))
@@ -310,6 +323,22 @@ def test_a_scaled_loss_goes_on_scaled() -> None:
     assert int(model.optimizer.step_counter) == 2
     fit(model)
     assert int(model.optimizer.iterations) == 4
+
+
+def test_a_model_that_several_devices_train_goes_on_as_such() -> None:
+    with tf.distribute.MirroredStrategy(["CPU:0"]).scope():
+        model = small()
+        model.compile(optimizer=keras.optimizers.Adam(0.1), loss="mse")
+    fit(model)
+    momentum = variable_slots(model.optimizer, model.get_layer("top").kernel)["_momentums"].numpy()
+    freeze(model, ["low"])
+    kept = variable_slots(model.optimizer, model.get_layer("top").kernel)["_momentums"]
+    assert np.array_equal(kept, momentum)
+    before = values(model)
+    fit(model)
+    after = values(model)
+    frozen = {path for path in after if after[path] == before[path]}
+    assert frozen == {"net/low/kernel", "net/low/bias"}
 
 
 def test_frozen_layers_and_slots_survive_saving(tmp_path: Path) -> None:
