@@ -11,6 +11,7 @@ import tensorflow as tf
 from rnnparse.errors import ConfigError
 
 
+@keras.saving.register_keras_serializable("rnnparse")
 class AdaGrad(keras.optimizers.Optimizer):
     """θ ← θ − α g / √(Σ g²), where 0/0 = 0.
 

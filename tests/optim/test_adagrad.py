@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+from pathlib import Path
 from typing import Any
 
 import keras
@@ -135,3 +136,17 @@ def test_weights_that_l2_alone_moves_do_not_become_subnormal(dtype: str) -> None
     least = np.finfo(dtype).tiny
     assert np.all(np.abs(weights) < 1e-6)
     assert np.all((weights == 0) | (np.abs(weights) >= least))
+
+
+def test_a_saved_model_brings_its_optimizer_along(tmp_path: Path) -> None:
+    model = keras.Sequential([keras.Input((2,)), keras.layers.Dense(1)])
+    model.compile(AdaGrad(0.3), loss="mse")
+    x, y = np.ones((4, 2)), np.ones((4, 1))
+    model.fit(x, y, verbose=0)
+    model.save(tmp_path / "model.keras")
+    loaded = keras.models.load_model(tmp_path / "model.keras")
+    assert isinstance(loaded.optimizer, AdaGrad)
+    for one in (model, loaded):
+        one.fit(x, y, verbose=0)
+    for a, b in zip(model.weights, loaded.weights, strict=True):
+        np.testing.assert_array_equal(a.numpy(), b.numpy())
