@@ -134,7 +134,7 @@ def _hinge(
     def chosen(scores: tf.Tensor, costs: tf.Tensor) -> Any:
         """Weights [B, K] of the maximisers: constant wherever they are differentiable."""
         augmented, best = augment(scores, costs)
-        weights = _share(mask & (augmented == best), target, tie)
+        weights = _share(augmented == best, target, tie)
         return weights, lambda upstream: (tf.zeros_like(scores), tf.zeros_like(costs))
 
     @tf.custom_gradient
