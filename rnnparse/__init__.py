@@ -12,9 +12,17 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from rnnparse.config import TrainingConfig
     from rnnparse.evaluation import EvalbParams, Evaluation, evaluate
-    from rnnparse.losses.structured import structured_hinge
+    from rnnparse.losses.external import check_external, external_loss
+    from rnnparse.losses.structured import (
+        structured_hinge,
+        structured_perceptron,
+        structured_squared_hinge,
+    )
     from rnnparse.models.cvg import CVG
     from rnnparse.optim.adagrad import AdaGrad
+    from rnnparse.optim.freezing import freeze, unfreeze
+    from rnnparse.optim.least_squares import fit_least_squares
+    from rnnparse.optim.levenberg_marquardt import LevenbergMarquardt
     from rnnparse.parser import Parser, ParseResult, ScoredTree, load
     from rnnparse.training.pipeline import train
     from rnnparse.trees.brackets import load_trees, read_trees, write_trees
@@ -28,16 +36,24 @@ _HOMES = {
     "CVG": "rnnparse.models.cvg",
     "EvalbParams": "rnnparse.evaluation",
     "Evaluation": "rnnparse.evaluation",
+    "LevenbergMarquardt": "rnnparse.optim.levenberg_marquardt",
     "ParseResult": "rnnparse.parser",
     "Parser": "rnnparse.parser",
     "ScoredTree": "rnnparse.parser",
     "TrainingConfig": "rnnparse.config",
+    "check_external": "rnnparse.losses.external",
     "evaluate": "rnnparse.evaluation",
+    "external_loss": "rnnparse.losses.external",
+    "fit_least_squares": "rnnparse.optim.least_squares",
+    "freeze": "rnnparse.optim.freezing",
     "load": "rnnparse.parser",
     "load_trees": "rnnparse.trees.brackets",
     "read_trees": "rnnparse.trees.brackets",
     "structured_hinge": "rnnparse.losses.structured",
+    "structured_perceptron": "rnnparse.losses.structured",
+    "structured_squared_hinge": "rnnparse.losses.structured",
     "train": "rnnparse.training.pipeline",
+    "unfreeze": "rnnparse.optim.freezing",
     "write_trees": "rnnparse.trees.brackets",
 }
 
@@ -46,16 +62,24 @@ __all__ = [
     "AdaGrad",
     "EvalbParams",
     "Evaluation",
+    "LevenbergMarquardt",
     "ParseResult",
     "Parser",
     "ScoredTree",
     "TrainingConfig",
+    "check_external",
     "evaluate",
+    "external_loss",
+    "fit_least_squares",
+    "freeze",
     "load",
     "load_trees",
     "read_trees",
     "structured_hinge",
+    "structured_perceptron",
+    "structured_squared_hinge",
     "train",
+    "unfreeze",
     "write_trees",
 ]
 
