@@ -1,0 +1,191 @@
+"""The subgradient of each sentence's structured loss by the network's weights."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from typing import Any
+
+import numpy as np
+
+from rnnparse.models import kernels
+from rnnparse.models.batch import LevelBatch, restrict
+from rnnparse.models.cvg import CVG
+from rnnparse.models.objective import loss_of_scores
+from rnnparse.models.parameters import Gradients, Parameters
+from rnnparse.models.su_rnn import ENGINES
+from rnnparse.models.tf import tf
+from rnnparse.optim.example_gradients import (
+    ExampleGradients,
+    ExampleTape,
+    add,
+    divide,
+    sum_over_parts,
+)
+from rnnparse.optim.gathering import gather_rows
+from rnnparse.optim.manipulations import Manipulation, batch_weights, cut_chain
+
+
+class ExampleSubgradients:
+    """Subgradients of single sentences, manipulated and added up; a `CVG.loss_gradients` of those.
+
+    By Danskin's theorem only the trees with a weight are differentiated: under the hinges two of
+    each violated sentence. Derivatives are held for the rows of `vectors`, `W` and `v` that these
+    trees use, so that memory grows with `chunk` and not with the tables. Under the engine `numba`
+    each sentence has rows of its own, [B, U], filled up with row 0 and the derivative 0; under
+    `tensorflow`, by `tape.jacobian`, those of its chunk, [U].
+
+    Args:
+        model: the network. What is not trainable, and frozen rows, have no derivative.
+        objective, kappa, tie: as for `CVG.loss_gradients`.
+        chunk: sentences that are held at once.
+
+    Example:
+        >>> subgradients = ExampleSubgradients(model)
+        >>> losses, derivatives = subgradients.mean(batch, [clip_each(1.0)])
+        >>> optimizer.apply(derivatives, model.trainable_variables)
+    """
+
+    def __init__(
+        self,
+        model: CVG,
+        objective: str = "hinge",
+        kappa: float = 0.1,
+        tie: str = "first",
+        chunk: int = 32,
+    ) -> None:
+        if chunk < 1:
+            raise ValueError(f"chunk is {chunk}; it is a number of sentences")
+        self._model, self._chunk = model, chunk
+        self._objective = objective, kappa, tie
+        self._jacobians = tf.function(self._jacobians_of, _signature(model.v.dtype))
+
+    def mean(
+        self, batch: LevelBatch, chain: Sequence[Manipulation] = (), l2: float = 0.0
+    ) -> tuple[np.ndarray, list[Any]]:
+        """The mean of the manipulated subgradients, plus the L2 term, which is not manipulated.
+
+        Args:
+            batch: B sentences, as NumPy arrays.
+            chain: see `rnnparse.optim.manipulations`.
+            l2: λ of λ/2 (‖W‖² + ‖v‖²).
+
+        Returns:
+            Losses [B], and derivatives for `optimizer.apply(…, model.trainable_variables)`.
+        """
+        losses, weights = self._losses(batch)
+        if not len(losses):
+            return self._model.loss_gradients(batch, *self._objective, l2)
+        fixed = batch_weights(chain, lambda: tf.constant(losses))
+
+        def part(start: Any) -> list[Any]:
+            start, stop = int(start), int(start) + self._chunk
+            gradients = self._differentiate(batch, losses, weights, start)
+            return gradients.through(cut_chain(chain, fixed, start, stop)).sum()
+
+        total = divide(sum_over_parts(part, len(losses), self._chunk), tf.constant(len(losses)))
+        if l2:
+            total = [
+                g if variable is self._model.vectors else add(g, l2 * variable.value)
+                for variable, g in zip(self._model.trainable_variables, total, strict=True)
+            ]
+        return losses, total
+
+    def chunks(self, batch: LevelBatch) -> Iterator[ExampleGradients]:
+        """The subgradients of the sentences in their order, `chunk` of them at a time.
+
+        Args:
+            batch: B sentences, as NumPy arrays.
+        """
+        losses, weights = self._losses(batch)
+        for start in range(0, len(losses), self._chunk):
+            yield self._differentiate(batch, losses, weights, start)
+
+    def _losses(self, batch: LevelBatch) -> tuple[np.ndarray, np.ndarray]:
+        """Losses [B], and the derivatives of each by the scores of its candidates [T]."""
+        return loss_of_scores(batch, np.asarray(self._model(batch)), *self._objective)
+
+    def _differentiate(
+        self, batch: LevelBatch, losses: np.ndarray, weights: np.ndarray, start: int
+    ) -> ExampleGradients:
+        """Sentences start … start + chunk - 1."""
+        stop = min(start + self._chunk, len(losses))
+        first = np.concatenate([[0], np.cumsum(batch.mask.sum(axis=1))])
+        chosen = first[start] + np.flatnonzero(weights[first[start] : first[stop]])
+        trees = restrict(batch, chosen[:, None], np.zeros(len(chosen)))
+        example = np.searchsorted(first, chosen, side="right") - 1 - start
+        example = example.astype(np.int32)
+        differentiate = self._by_arrays if self._model.engine == "numba" else self._by_tape
+        found = differentiate(trees, weights[chosen], example, stop - start)
+        variables = self._model.trainable_variables
+        rows = {"vectors": found.words, "W": found.rows, "v": found.rows}
+        frozen = {variable.name: frozen for variable, frozen in self._model.frozen_rows()}
+        values = []
+        for x in variables:
+            kept = ~np.isin(rows[x.name], frozen.get(x.name, []))
+            kept = kept.reshape(*kept.shape, *[1] * (len(x.shape) - 1))
+            value = getattr(found, x.name)
+            values.append(tf.convert_to_tensor(value if kept.all() else value * kept))
+        places = [tf.constant(rows[x.name], tf.int64) for x in variables]
+        return ExampleGradients(tf.constant(losses[start:stop]), variables, values, places)
+
+    def _by_arrays(
+        self, trees: LevelBatch, weights: np.ndarray, example: np.ndarray, count: int
+    ) -> Gradients:
+        """By the kernels, sentence by sentence; all arrays [count, U, …]."""
+        model = self._model
+        leaves = np.asarray(tf.gather(model.vectors.value, trees.words))
+        W, v = (np.asarray(x.value.read_value()) for x in (model.W, model.v))
+        wanted = model.W.trainable, model.vectors.trainable
+        found = []
+        for i in range(count):
+            own = np.flatnonzero(example == i)
+            part = restrict(trees, own[:, None], np.zeros(len(own)))
+            words = leaves[np.searchsorted(trees.words, part.words)]
+            structure = (part.rows, part.key, part.left, part.right)
+            vectors, _ = kernels.forward(words, W, v, *structure)
+            _, *derivatives = kernels.backward(
+                W, v, *structure, part.root, vectors, len(words), weights[own], False, *wanted
+            )
+            by_W, by_v, by_words = derivatives
+            found.append(Gradients(part.rows, by_W, by_v, part.words, by_words))
+        return Gradients(*(_padded(arrays) for arrays in zip(*found, strict=True)))
+
+    def _by_tape(
+        self, trees: LevelBatch, weights: np.ndarray, example: np.ndarray, count: int
+    ) -> Gradients:
+        """By `tape.jacobian`; derivatives [count, U, …] by rows [U]."""
+        values: dict[str, Any] = dict.fromkeys(Parameters._fields)
+        names = [variable.name for variable in self._model.trainable_variables]
+        found = self._jacobians(trees, weights, example, tf.constant(count))
+        values.update(zip(names, found, strict=True))
+        return Gradients(trees.rows, values["W"], values["v"], trees.words, values["vectors"])
+
+    def _jacobians_of(
+        self, trees: LevelBatch, weights: tf.Tensor, example: tf.Tensor, count: tf.Tensor
+    ) -> list[tf.Tensor]:
+        model = self._model
+        with ExampleTape(model.trainable_variables) as tape:
+            leaves = gather_rows(model.vectors, trees.words)
+            W, v = gather_rows(model.W, trees.rows), gather_rows(model.v, trees.rows)
+            scores = ENGINES[model.engine](trees, leaves, W, v)
+            losses = tf.math.unsorted_segment_sum(scores * weights, example, count)
+        return tape.gradients(losses).values
+
+
+def _padded(arrays: Sequence[np.ndarray]) -> np.ndarray:
+    """Arrays [U_i, …] as one array [B, max U_i, …], filled up with zeros."""
+    shape = (len(arrays), max(len(x) for x in arrays), *arrays[0].shape[1:])
+    padded = np.zeros(shape, arrays[0].dtype)
+    for row, x in zip(padded, arrays, strict=True):
+        row[: len(x)] = x
+    return padded
+
+
+def _signature(dtype: str) -> list[Any]:
+    """Types of the arguments of `_jacobians_of`, for one graph whatever the sizes."""
+    fields = {name: tf.TensorSpec([None], tf.int32) for name in LevelBatch._fields}
+    fields["logp"] = fields["cost"] = tf.TensorSpec([None], tf.float64)
+    fields["candidates"] = tf.TensorSpec([None, None], tf.int32)
+    fields["mask"] = tf.TensorSpec([None, None], tf.bool)
+    example, count = tf.TensorSpec([None], tf.int32), tf.TensorSpec([], tf.int32)
+    return [LevelBatch(**fields), tf.TensorSpec([None], dtype), example, count]

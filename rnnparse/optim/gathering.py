@@ -1,0 +1,132 @@
+"""Tables that are read by rows, so that derivatives by them are as small as what was read."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from contextvars import ContextVar
+from typing import Any, NamedTuple
+
+import keras
+import tensorflow as tf
+
+
+class Read(NamedTuple):
+    """One look-up: the rows `ids` [U] of a table, each once, as the tensor `rows` [U, …]."""
+
+    table: Any
+    ids: tf.Tensor
+    rows: tf.Tensor
+
+
+class _Reader:
+    """Looks rows up for a tape, which then differentiates by the rows and not by the tables."""
+
+    def __init__(self, tape: tf.GradientTape, tables: Sequence[Any]) -> None:
+        self._tape, self._tables, self._graph = tape, tables, _current_graph()
+        self.reads: list[Read] = []
+
+    def serves(self, table: Any) -> bool:
+        """Whether the tape differentiates by this table, and can reach tensors made here.
+
+        It cannot within the body of a loop, a branch or another `tf.function`.
+        """
+        return _current_graph() is self._graph and any(table is t for t in self._tables)
+
+    def look_up(self, table: Any, ids: tf.Tensor) -> tf.Tensor:
+        different, place = tf.unique(tf.reshape(ids, [-1]))
+        rows = tf.stop_gradient(tf.gather(plain(table), different))
+        self._tape.watch(rows)
+        self.reads.append(Read(table, different, rows))
+        return _spread(rows, tf.ensure_shape(tf.reshape(place, tf.shape(ids)), ids.shape))
+
+
+_reader: ContextVar[_Reader | None] = ContextVar("reader", default=None)
+
+
+def gather_rows(table: Any, ids: Any) -> tf.Tensor:
+    """Rows of a variable, `tf.gather(table, ids)`, that per-example gradients know as rows.
+
+    Under an `ExampleTape` the derivative of an example by the table is then held for the rows that
+    were read, [B, U, …], and not for the whole table, [B, V, …]. Elsewhere it is `tf.gather`. Keras
+    `Embedding` layers need nothing: the tape reads them in this way by itself.
+
+    Args:
+        table: a Keras or TensorFlow variable [V, …].
+        ids: int, any shape; may repeat.
+
+    Returns:
+        The rows, ids.shape + table.shape[1:].
+
+    Example:
+        >>> def call(self, words):
+        ...     return tf.reduce_sum(gather_rows(self.vectors, words), axis=1)
+    """
+    ids = tf.convert_to_tensor(ids)
+    reader = _reader.get()
+    if reader is not None and reader.serves(table):
+        return reader.look_up(table, ids)
+    return tf.gather(plain(table), ids)
+
+
+@tf.custom_gradient
+def _spread(rows: tf.Tensor, place: tf.Tensor) -> Any:
+    """tf.gather(rows, place), the derivative of which is a tensor and not indexed slices."""
+
+    def gradient(upstream: tf.Tensor) -> tuple[tf.Tensor, None]:
+        return tf.math.unsorted_segment_sum(upstream, place, tf.shape(rows)[0]), None
+
+    return tf.gather(rows, place), gradient
+
+
+@contextmanager
+def reading_rows(
+    tape: tf.GradientTape, tables: Sequence[Any], model: Any = None
+) -> Iterator[list[Read]]:
+    """Within it `gather_rows`, and the `Embedding` layers of `model`, read for this tape.
+
+    Yields:
+        The reads so far.
+    """
+    reader = _Reader(tape, tables)
+    token = _reader.set(reader)
+    layers = [] if model is None else [x for x in model._flatten_layers() if _is_plain(x)]
+    for layer in layers:
+        # On the instance, and not by attribute, which Keras would track.
+        layer.__dict__["call"] = _embed(layer)
+    try:
+        yield reader.reads
+    finally:
+        for layer in layers:
+            del layer.__dict__["call"]
+        _reader.reset(token)
+
+
+def _is_plain(layer: Any) -> bool:
+    """Whether a layer does what `Embedding.call` does on a table that is one variable."""
+    return (
+        isinstance(layer, keras.layers.Embedding)
+        and type(layer).call is keras.layers.Embedding.call
+        and "call" not in layer.__dict__
+        and not layer.lora_enabled
+        and layer.quantization_mode is None
+    )
+
+
+def _embed(layer: Any) -> Callable[[Any], tf.Tensor]:
+    def call(inputs: Any) -> tf.Tensor:
+        ids = tf.convert_to_tensor(inputs)
+        if ids.dtype not in (tf.int32, tf.int64):
+            ids = tf.cast(ids, tf.int32)
+        return tf.cast(gather_rows(layer.embeddings, ids), layer.compute_dtype)
+
+    return call
+
+
+def plain(variable: Any) -> Any:
+    """TensorFlow's variable of a Keras one, or the variable itself."""
+    return variable.value if isinstance(variable, keras.Variable) else variable
+
+
+def _current_graph() -> Any:
+    return None if tf.executing_eagerly() else tf.compat.v1.get_default_graph()

@@ -1,0 +1,162 @@
+"""What may be done to the gradient of each example before they are added up.
+
+A manipulation is a function `(gradients, losses) -> gradients`:
+
+    gradients   a list of tensors, one for each variable that the losses depend on, in the order of
+                the variables. Position i of the first axis belongs to example i: [B, *shape]. Of a
+                table that was read by rows (an embedding) it holds the rows that the examples read,
+                each once, [B, U, *row shape]; all other rows of the table have the derivative 0, so
+                that norms are those of the whole gradient.
+    losses      [B].
+
+It returns as many tensors of the same shapes. It sees the examples of one chunk at a time, and must
+treat each by itself, so that the result does not depend on how the batch is cut.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import tensorflow as tf
+
+Gradients = Sequence[tf.Tensor]
+Manipulation = Callable[[Gradients, tf.Tensor], Gradients]
+
+
+def example_norms(gradients: Gradients) -> tf.Tensor:
+    """The Euclidean norm of each example's gradient over all variables: [B].
+
+    Example:
+        >>> example_norms([tf.constant([[3.0], [0.0]]), tf.constant([[4.0], [2.0]])]).numpy()
+        array([5., 2.], dtype=float32)
+    """
+    squares = [
+        tf.reduce_sum(tf.square(tf.reshape(g, [tf.shape(g)[0], -1])), axis=1) for g in gradients
+    ]
+    return tf.sqrt(tf.add_n([tf.cast(s, squares[0].dtype) for s in squares]))
+
+
+def scale_each(gradients: Gradients, factors: tf.Tensor) -> list[tf.Tensor]:
+    """Multiply the gradient of example i, in all variables, by factors[i].
+
+    Args:
+        gradients: tensors [B, …].
+        factors: [B].
+    """
+    return [
+        g * tf.reshape(tf.cast(factors, g.dtype), [-1] + [1] * (g.shape.rank - 1))
+        for g in gradients
+    ]
+
+
+def clip_each(norm: float) -> Manipulation:
+    """Scale gradients that are longer than `norm` down to it; see `example_norms`.
+
+    Args:
+        norm: > 0.
+
+    Raises:
+        ValueError: `norm` is not positive.
+
+    Reference:
+        Pascanu et al. (2013), On the difficulty of training recurrent neural networks, algorithm 1,
+        here for each example; Abadi et al. (2016), Deep Learning with Differential Privacy.
+
+    Example:
+        >>> model.compile("sgd", "mse", per_example=[clip_each(1.0)])
+    """
+    if not norm > 0:
+        raise ValueError(f"the norm to clip to is {norm}; it has to be positive")
+
+    def clip(gradients: Gradients, losses: tf.Tensor) -> list[tf.Tensor]:
+        norms = example_norms(gradients)
+        # Without a gradient the factor does not matter.
+        factors = tf.math.divide_no_nan(tf.constant(norm, norms.dtype), norms)
+        return scale_each(gradients, tf.minimum(factors, 1))
+
+    return clip
+
+
+def normalize_each() -> Manipulation:
+    """Give each example's gradient the norm 1; a gradient of 0 stays 0.
+
+    Example:
+        >>> model.compile("sgd", "mse", per_example=[normalize_each()])
+    """
+
+    def normalize(gradients: Gradients, losses: tf.Tensor) -> list[tf.Tensor]:
+        norms = example_norms(gradients)
+        return scale_each(gradients, tf.math.divide_no_nan(tf.ones_like(norms), norms))
+
+    return normalize
+
+
+def sign() -> Manipulation:
+    """Replace each component of each example's gradient by its sign: −1, 0 or 1.
+
+    The sum over the examples is then a vote.
+
+    Reference:
+        Bernstein et al. (2018), signSGD: Compressed Optimisation for Non-Convex Problems.
+    """
+
+    def signs(gradients: Gradients, losses: tf.Tensor) -> list[tf.Tensor]:
+        return [tf.sign(g) for g in gradients]
+
+    return signs
+
+
+class weight_each:
+    """Multiply each example's gradient by a weight.
+
+    Args:
+        weights: [B], by position in the batch; or a function of the losses [B] of the *whole*
+            batch, however it is cut into chunks, that returns [B]. No derivative is taken of it.
+
+    Example:
+        The examples with the highest losses alone:
+
+        >>> def hardest(losses):
+        ...     return tf.cast(losses >= tf.sort(losses)[-8], losses.dtype)
+        >>> model.compile("sgd", "mse", per_example=[weight_each(hardest)])
+    """
+
+    def __init__(self, weights: Any) -> None:
+        self._weights = weights
+
+    def of(self, losses: tf.Tensor) -> tf.Tensor:
+        """The weights [B] for a batch with these losses."""
+        weights = self._weights(losses) if callable(self._weights) else self._weights
+        weights = tf.convert_to_tensor(weights, losses.dtype)
+        tf.debugging.assert_equal(
+            tf.shape(weights), tf.shape(losses), "weight_each needs one weight for each example"
+        )
+        return tf.stop_gradient(weights)
+
+    def __call__(self, gradients: Gradients, losses: tf.Tensor) -> list[tf.Tensor]:
+        return scale_each(gradients, self.of(losses))
+
+
+def batch_weights(
+    chain: Sequence[Manipulation], losses: Callable[[], tf.Tensor]
+) -> list[tf.Tensor | None]:
+    """For each manipulation its weights [B], if it is a `weight_each`; for `cut_chain`.
+
+    Args:
+        chain: manipulations.
+        losses: computes the losses [B] of the whole batch; called where they are needed.
+    """
+    if not any(isinstance(m, weight_each) for m in chain):
+        return [None] * len(chain)
+    known = losses()
+    return [m.of(known) if isinstance(m, weight_each) else None for m in chain]
+
+
+def cut_chain(
+    chain: Sequence[Manipulation], weights: Sequence[tf.Tensor | None], start: Any, stop: Any
+) -> list[Manipulation]:
+    """The chain for examples start … stop - 1 of a batch with these `batch_weights`."""
+    return [
+        m if w is None else weight_each(w[start:stop]) for m, w in zip(chain, weights, strict=True)
+    ]

@@ -1,0 +1,336 @@
+"""Keras models that are trained by the gradients of single examples."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from contextvars import ContextVar
+from typing import Any
+
+import keras
+import tensorflow as tf
+from keras.src.losses.losses import LossFunctionWrapper
+from keras.src.models.functional import Functional
+
+from rnnparse.errors import ConfigError
+from rnnparse.optim.example_gradients import (
+    ExampleGradients,
+    ExampleTape,
+    add,
+    divide,
+    sum_over_parts,
+)
+from rnnparse.optim.gathering import gather_rows, plain
+from rnnparse.optim.independence import check_examples, refuse_mixing_layers
+from rnnparse.optim.manipulations import (
+    Manipulation,
+    batch_weights,
+    clip_each,
+    cut_chain,
+    example_norms,
+    normalize_each,
+    scale_each,
+    sign,
+    weight_each,
+)
+
+__all__ = [
+    "ExampleGradients",
+    "ExampleTape",
+    "Manipulation",
+    "PerExampleModel",
+    "clip_each",
+    "example_norms",
+    "gather_rows",
+    "normalize_each",
+    "per_example",
+    "scale_each",
+    "sign",
+    "weight_each",
+]
+
+CHUNK = 16
+"""Examples that are differentiated at once; see benchmarks/bench_per_example.py."""
+
+_apart: ContextVar[bool] = ContextVar("apart", default=False)
+
+
+@contextmanager
+def _examples_apart() -> Iterator[None]:
+    """Within it losses are not reduced over the batch, and regularisation is left out of them."""
+    token = _apart.set(True)
+    try:
+        yield
+    finally:
+        _apart.reset(token)
+
+
+class _EachLoss(keras.losses.Loss):
+    """A Keras loss that gives one value an example where examples are held apart.
+
+    The value is what the loss gives for a batch of this example alone: entries of further axes are
+    averaged (summed, for a loss with the reduction "sum"), and masked ones left out.
+    """
+
+    def __init__(self, loss: Any) -> None:
+        loss = keras.losses.get(loss)
+        name = getattr(loss, "name", getattr(loss, "__name__", None))
+        if not isinstance(loss, keras.losses.Loss):
+            loss = LossFunctionWrapper(loss)
+        super().__init__(name, loss.reduction, loss.dtype)
+        self._whole = loss
+        # A shallow copy; `copy.copy` would go through the loss's config.
+        self._single = object.__new__(type(loss))
+        vars(self._single).update(vars(loss), reduction=None)
+
+    def __call__(self, y_true: Any, y_pred: Any, sample_weight: Any = None) -> tf.Tensor:
+        if not _apart.get():
+            return self._whole(y_true, y_pred, sample_weight)
+        if self.reduction == "mean_with_sample_weight" and sample_weight is not None:
+            raise ConfigError(
+                f"loss {self.name!r} divides by the weights of the whole batch "
+                "(mean_with_sample_weight): use the reduction 'sum_over_batch_size'"
+            )
+        values = self._single(y_true, y_pred)
+        if values.shape.rank == 0:
+            raise ConfigError(
+                f"loss {self.name!r} gives one value for the whole batch; per-example gradients "
+                "need one for each example, [B] or [B, …]"
+            )
+        if sample_weight is not None:
+            values *= _of_rank(tf.cast(sample_weight, values.dtype), values.shape.rank)
+        mask = getattr(y_pred, "_keras_mask", None)
+        if values.shape.rank == 1:
+            return values
+        axes = list(range(1, values.shape.rank))
+        if self.reduction == "sum":
+            return tf.reduce_sum(values, axes)
+        means = tf.reduce_mean(values, axes)
+        if mask is None:
+            return means
+        kept = tf.cast(tf.reshape(mask, [tf.shape(mask)[0], -1]), means.dtype)
+        return tf.math.divide_no_nan(means, tf.reduce_mean(kept, axis=1))
+
+
+@keras.saving.register_keras_serializable("rnnparse")
+class PerExampleModel(keras.Model):
+    """A Keras model, the training steps of which manipulate the gradient of each example.
+
+    To be subclassed, or made from inputs and outputs, as `keras.Model` is; `per_example` makes one
+    of any other model. In a step the gradient gᵢ of each example's loss goes through the chain of
+    manipulations, and the optimiser gets 1/B Σ chain(gᵢ). Regularisation (of weights, and what
+    layers add by `add_loss`) joins it afterwards, as an ordinary gradient. Sample and class weights
+    multiply the losses. With an empty chain a step is Keras's own.
+
+    Dense weights take chunk times their own memory, tables of `Embedding` layers (and those read by
+    `gather_rows`) chunk times the rows that a chunk reads. The time of a step grows with B · chunk;
+    a few examples at once are also faster than one.
+
+    With more than one chunk, metrics are updated chunk by chunk. XLA is not used.
+
+    Reference:
+        Abadi et al. (2016), Deep Learning with Differential Privacy, algorithm 1, without noise.
+
+    Example:
+        >>> model = PerExampleModel(inputs, outputs)
+        >>> model.compile("adam", "mse", per_example=[clip_each(1.0)])
+        >>> model.fit(x, y, batch_size=128)
+    """
+
+    def __init__(self, *args: Any, **kwargs: Any) -> None:
+        leaves = keras.tree.flatten((args, kwargs))
+        if any(isinstance(x, keras.KerasTensor) for x in leaves):
+            # Keras itself would change the bases of this class for good, after which subclasses
+            # with a `call` of their own no longer work.
+            self.__class__ = _functional(type(self))
+        super().__init__(*args, **kwargs)
+
+    def compile(
+        self,
+        optimizer: Any = "rmsprop",
+        loss: Any = None,
+        *,
+        per_example: Sequence[Manipulation] = (),
+        chunk: int | None = CHUNK,
+        reduction: str = "mean",
+        **kwargs: Any,
+    ) -> None:
+        """Choose what `fit` does.
+
+        Args:
+            optimizer: as for any Keras model.
+            loss: any Keras loss or function, or a structure of them. Without one, `compute_loss`
+                has to be overridden; in training it returns [B].
+            per_example: manipulations; see `rnnparse.optim.manipulations`.
+            chunk: how many examples are differentiated at once; None for the whole batch.
+            reduction: `mean` or `sum` over the manipulated gradients of the batch.
+            kwargs: what else `keras.Model.compile` takes, but not `jit_compile`.
+
+        Raises:
+            ConfigError: an option out of range, or a layer that mixes examples.
+        """
+        if chunk is not None and chunk < 1:
+            raise ConfigError(f"chunk is {chunk}; it is a number of examples, or None")
+        if reduction not in ("mean", "sum"):
+            raise ConfigError(f"unknown reduction {reduction!r}; known are mean, sum")
+        if kwargs.get("jit_compile"):
+            raise ConfigError("per-example gradients do not run under XLA: leave jit_compile out")
+        refuse_mixing_layers(self)
+        self._chain, self._chunk, self._reduction = tuple(per_example), chunk, reduction
+        if loss is not None:
+            loss = keras.tree.map_structure(lambda x: None if x is None else _EachLoss(x), loss)
+        super().compile(optimizer, loss, **{**kwargs, "jit_compile": False})
+
+    def get_compile_config(self) -> None:
+        """None: manipulations are functions, which are not saved. Compile after loading."""
+
+    @property
+    def losses(self) -> list[Any]:
+        """As for any Keras model, but empty while the losses of examples are computed."""
+        return [] if _apart.get() else super().losses
+
+    def check_examples(self, x: Any, y: Any = None, sample_weight: Any = None) -> None:
+        """Check on some examples that the loss of each depends on it alone; compile first.
+
+        What is known to mix examples is refused by itself; this finds the rest, such as a layer of
+        your own. Dropout does not disturb it. A few forward passes; the model stays as it is.
+
+        Args:
+            x, y, sample_weight: at least two different examples, as for `fit`.
+
+        Raises:
+            ConfigError: a loss depends on other examples.
+        """
+        check_examples(lambda batch: self._forward(*batch)[0], (x, y, sample_weight), self)
+
+    def train_step(self, data: Any) -> dict[str, Any]:
+        """One step on a batch; see the class."""
+        # Now, since the variables of layers, metrics and optimiser cannot be made within the loop.
+        self._symbolic_build(data_batch=data)
+        refuse_mixing_layers(self)
+        batch = keras.utils.unpack_x_y_sample_weight(data)
+        size = tf.shape(keras.tree.flatten(batch[0])[0])[0]
+        total, *gradients = self._over_chunks(batch, size)
+        if self._reduction == "mean":
+            gradients = divide(gradients, size)
+        penalty, others = self._regularization(batch[0])
+        gradients = [add(a, b) for a, b in zip(gradients, others, strict=True)]
+        self.optimizer.apply(gradients, self.trainable_variables)
+        tracker = next(metric for metric in self.metrics if metric.name == "loss")
+        tracker.update_state(total / tf.cast(size, total.dtype) + penalty, sample_weight=size)
+        return self.get_metrics_result()
+
+    def _forward(self, x: Any, y: Any, sample_weight: Any) -> tuple[tf.Tensor, Any]:
+        """The losses [B] of some examples, as in training, and the model's outputs."""
+        with _examples_apart():
+            y_pred = self(x, **_training(self, True))
+            losses = self.compute_loss(
+                x=x, y=y, y_pred=y_pred, sample_weight=sample_weight, training=True
+            )
+        return losses, y_pred
+
+    def _part(self, batch: Any, chain: Sequence[Manipulation]) -> list[Any]:
+        """The sum of some examples' losses, and of their manipulated gradients."""
+        x, y, sample_weight = batch
+        with ExampleTape(self.trainable_variables, self) as tape:
+            losses, y_pred = self._forward(x, y, sample_weight)
+            scaled = self.optimizer.scale_loss(losses)
+        gradients = tape.gradients(scaled)._replace(losses=losses)
+        gradients = gradients.through(_unscaled(chain, self.optimizer))
+        self._adds_losses = len(super().losses) > len(self._regularizers())
+        self.compute_metrics(x, y, y_pred, sample_weight=sample_weight)
+        return [tf.reduce_sum(losses), *gradients.sum()]
+
+    def _over_chunks(self, batch: Any, size: tf.Tensor) -> list[Any]:
+        """The sum of `_part` over all chunks of a batch."""
+        weights = batch_weights(self._chain, lambda: self._forward(*batch)[0])
+        chunk = size if self._chunk is None else self._chunk
+
+        def part(start: tf.Tensor) -> list[Any]:
+            stop = start + chunk
+            cut = keras.tree.map_structure(lambda t: None if t is None else t[start:stop], batch)
+            return self._part(cut, cut_chain(self._chain, weights, start, stop))
+
+        # One graph for the first chunk and the others.
+        part = part if self.run_eagerly else tf.function(part, autograph=False)
+        return sum_over_parts(part, size, chunk)
+
+    def _regularizers(self) -> list[Any]:
+        return [v for v in self.trainable_variables if v.regularizer is not None]
+
+    def _regularization(self, x: Any) -> tuple[tf.Tensor | float, list[Any]]:
+        """What Keras adds to the loss of a batch, and its gradient."""
+        regularized, variables = self._regularizers(), self.trainable_variables
+        if not self._adds_losses and not regularized:
+            return 0.0, [None] * len(variables)
+        with tf.GradientTape() as tape:
+            if self._adds_losses:  # of the whole batch, which need not be means over its examples
+                self(x, **_training(self, True))
+                terms = self.losses
+            else:
+                terms = [v.regularizer(v) for v in regularized]
+            penalty = tf.add_n([tf.reduce_sum(term) for term in terms])
+            scaled = self.optimizer.scale_loss(penalty)
+        return penalty, tape.gradient(scaled, [plain(v) for v in variables])
+
+
+def per_example(model: keras.Model) -> PerExampleModel:
+    """A model that trains another one, whatever its class, by the gradients of single examples.
+
+    Args:
+        model: any Keras model. Its layers and weights are shared: what the result learns, it knows.
+
+    Example:
+        >>> trainer = per_example(keras.Sequential([keras.layers.Dense(1)]))
+        >>> trainer.compile("sgd", "mse", per_example=[sign()])
+    """
+    return _Trainer(model)
+
+
+class _Trainer(PerExampleModel):
+    def __init__(self, model: keras.Model) -> None:
+        super().__init__(name=model.name)
+        self.model = model
+        if hasattr(model, "output_names"):
+            self.output_names = model.output_names
+
+    def call(self, inputs: Any, training: bool | None = None) -> Any:
+        return self.model(inputs, **_training(self.model, training))
+
+
+def _training(model: Any, value: bool | None) -> dict[str, bool | None]:
+    """The argument `training`, for models that take it."""
+    return {"training": value} if model._call_has_training_arg else {}
+
+
+def _of_rank(weights: tf.Tensor, rank: int) -> tf.Tensor:
+    """Weights [B, …] with axes of length 1 at the end, or without them, so that they broadcast."""
+    while weights.shape.rank > rank:
+        weights = tf.squeeze(weights, axis=-1)
+    return tf.reshape(weights, tf.concat([tf.shape(weights), [1] * (rank - weights.shape.rank)], 0))
+
+
+_FUNCTIONAL: dict[type, type] = {}
+
+
+def _functional(cls: type) -> type:
+    """The subclass of `cls` that is made from inputs and outputs."""
+    if issubclass(cls, Functional):
+        return cls
+    if cls not in _FUNCTIONAL:
+        body = {name: getattr(cls, name) for name in ("__module__", "__qualname__", "__doc__")}
+        made = type(cls.__name__, (cls, Functional), body)
+        package, _, name = keras.saving.get_registered_name(cls).rpartition(">")
+        if package:  # files name the class; they are read as functional models
+            keras.saving.register_keras_serializable(package, name)(made)
+        _FUNCTIONAL[cls] = made
+    return _FUNCTIONAL[cls]
+
+
+def _unscaled(chain: Sequence[Manipulation], optimizer: Any) -> Sequence[Manipulation]:
+    """The chain for gradients of losses that the optimiser scales, as it does for float16."""
+    one = tf.ones(())
+    scale = optimizer.scale_loss(one)
+    if scale is one:
+        return chain
+    return [lambda g, _: scale_each(g, 1 / scale), *chain, lambda g, _: scale_each(g, scale)]
