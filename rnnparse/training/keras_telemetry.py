@@ -97,7 +97,7 @@ class TelemetryCallback(keras.callbacks.Callback):
             before = [tf.convert_to_tensor(_raw(variable)) for variable in variables]
             result = apply(gradients, trainable_variables)
             after = [tf.convert_to_tensor(_raw(variable)) for variable in variables]
-            self._observe([variable.path for variable in variables], gradients, before, after)
+            self._observe(_names(variables), gradients, before, after)
             return result
 
         optimizer.apply = observed
@@ -131,6 +131,15 @@ class TelemetryCallback(keras.callbacks.Callback):
 
         tensors = [tensor for part in parts for tensor in part]
         tf.numpy_function(observe, [*tensors, *before, *after], [])
+
+
+def _names(variables: Sequence[Any]) -> list[str]:
+    """Their paths, which are numbered where layers share a name."""
+    paths = [variable.path for variable in variables]
+    return [
+        f"{path}:{paths[:i].count(path)}" if paths.count(path) > 1 else path
+        for i, path in enumerate(paths)
+    ]
 
 
 def _parts(gradient: Any) -> list[tf.Tensor]:

@@ -189,7 +189,7 @@ class _Group:
     def before(self, variable: Any, gradient: Any) -> None:
         rows = None
         self._gradient: float | None = None
-        zero_share = math.nan
+        self._zero_share = math.nan
         if gradient is not None:
             values = gradient
             if hasattr(gradient, "indices"):
@@ -199,8 +199,7 @@ class _Group:
             self.touched[slice(None) if rows is None else rows] |= touched
             self.nonfinite += nonfinite
             self.differentiated = True
-            zero_share = 1 - others / self.size if self.size else math.nan
-        self.series["zero_share"].append(zero_share)
+            self._zero_share = 1 - others / self.size if self.size else math.nan
         self._rows = rows if self.lazy else None
         if self._rows is not None and self._weights is None:
             whole = flat(_values(variable))
@@ -219,6 +218,7 @@ class _Group:
             self._weights = None
         for name, value in _norms(self._gradient, step, weights).items():
             self.series[name].append(value)
+        self.series["zero_share"].append(self._zero_share)
         return self._gradient, step, weights
 
     def record(self, variable: Any) -> dict[str, Any]:

@@ -38,8 +38,9 @@ def _make_folder(folder: Path) -> None:
         with tempfile.TemporaryFile(dir=folder):
             pass
     except OSError as error:
+        reason = "it is a file" if isinstance(error, FileExistsError) else error.strerror
         raise ConfigError(
-            f"cannot write logs for TensorBoard to {folder}: {error.strerror}; give another folder"
+            f"cannot write logs for TensorBoard to {folder}: {reason}; give another folder"
         ) from error
 
 

@@ -185,3 +185,21 @@ def test_a_variable_without_gradient_and_gradients_that_are_clipped() -> None:
     update = watch.records[0]["updates"]
     assert update["update_norm"] == [pytest.approx(1e-3, rel=1e-2)]
     assert update["gradient_norm"][0] > 1
+
+
+def test_layers_that_share_a_name_are_told_apart() -> None:
+    class Twins(keras.Model):
+        def __init__(self) -> None:
+            super().__init__(name="twins")
+            self.one = keras.layers.Dense(2, use_bias=False, name="same")
+            self.two = keras.layers.Dense(1, use_bias=False, name="same")
+
+        def call(self, x: Any) -> Any:
+            return self.two(self.one(x))
+
+    model, watch = Twins(), TelemetryCallback()
+    model.compile("sgd", "mse")
+    x = np.ones((4, 3), "f")
+    model.fit(x, x[:, :1], verbose=0, callbacks=[watch])
+    sizes = {name: group["size"] for name, group in watch.records[0]["groups"].items()}
+    assert sizes == {"twins/same/kernel:0": 6, "twins/same/kernel:1": 2}
