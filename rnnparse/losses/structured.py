@@ -177,7 +177,7 @@ def _arguments(scores: Any, costs: Any, gold: Any, mask: Any) -> tuple[tf.Tensor
 
 def _target(augmented: tf.Tensor, gold: tf.Tensor, mask: tf.Tensor) -> tf.Tensor:
     """One-hot [B, K]; NaN in rows without a usable target, which makes loss and gradient NaN."""
-    target = tf.one_hot(gold, tf.shape(mask)[1], dtype=augmented.dtype)
+    target = tf.one_hot(tf.cast(gold, tf.int64), tf.shape(mask)[1], dtype=augmented.dtype)
     some = tf.reduce_any(mask, axis=1, keepdims=True)
     astray = some & ~tf.reduce_any(mask & (target > 0), axis=1, keepdims=True)
     if tf.executing_eagerly() and tf.reduce_any(astray):

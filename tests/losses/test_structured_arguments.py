@@ -104,6 +104,14 @@ def test_arguments_that_do_not_fit_are_refused(case: Any, message: str, mode: st
         compiled(structured_hinge, mode)(*case)
 
 
+@pytest.mark.parametrize("dtype", ["uint8", "int16", "uint32", "int64"])
+def test_gold_may_be_integers_of_any_size(dtype: str) -> None:
+    loss = structured_hinge(
+        [[3.0, 1.0], [3.0, 1.0]], S[:, :2], np.array([0, 1], dtype), MASK[:, :2]
+    )
+    assert np.array(loss).tolist() == [0, 2]
+
+
 @pytest.mark.parametrize("wrong", [1, 2, 3])
 def test_sizes_known_only_when_a_graph_runs_are_not_broadcast(wrong: int) -> None:
     kinds = (tf.float64, tf.float64, tf.int64, tf.bool)
