@@ -123,7 +123,13 @@ def _add_learning(parser: argparse.ArgumentParser) -> None:
         "the target's probability, or the expected margin",
         choices=OBJECTIVES,
     )
-    _option(group, "--optimizer", "adagrad, or a Keras optimizer by name", "NAME")
+    _option(
+        group,
+        "--optimizer",
+        "adagrad, a Keras optimizer by name, or levenberg-marquardt (with --objective "
+        "squared-hinge --freeze W --freeze vectors; the learning rate is the damping)",
+        "NAME",
+    )
     _option(group, "--target", "learn towards the gold tree or the best candidate", choices=TARGETS)
     _option(
         group,

@@ -119,7 +119,7 @@ class LevenbergMarquardt:
         damping: μ before the first step.
         damping_range: the least and the greatest μ. A step is given up above the greatest; μ is
             then as before.
-        l2: l, a number, or one for each variable.
+        l2: l, a number, or for each variable a number or an array that broadcasts to it.
         memory_limit: bytes that the equations may take.
         chunk: residuals differentiated at once, which bounds the memory of the tape.
 
@@ -146,7 +146,7 @@ class LevenbergMarquardt:
         *,
         damping: float = 1e-3,
         damping_range: tuple[float, float] = (1e-12, 1e15),
-        l2: float | Sequence[float] = 0.0,
+        l2: float | Sequence[Any] = 0.0,
         memory_limit: float = 4e9,
         chunk: int = 64,
     ) -> None:
@@ -155,11 +155,17 @@ class LevenbergMarquardt:
             raise ValueError("needs at least one variable, and only such of a float dtype")
         if not 0 < damping_range[0] <= damping <= damping_range[1] < np.inf:
             raise ValueError(f"damping {damping} must be positive and within {damping_range}")
-        weights = np.broadcast_to(np.asarray(l2, np.float64), len(self._variables))
-        if not np.all((weights >= 0) & np.isfinite(weights)):
-            raise ValueError("l2 must be finite and not negative")
         self._sizes = [int(np.prod(v.shape)) for v in self._variables]
-        self._l2 = np.repeat(weights, self._sizes)
+        each = l2 if isinstance(l2, Sequence) else [l2] * len(self._variables)
+        self._l2 = _flat(
+            [
+                np.broadcast_to(np.asarray(weight, np.float64), variable.shape)
+                for weight, variable in zip(each, self._variables, strict=True)
+            ]
+        )
+        if not np.all((self._l2 >= 0) & np.isfinite(self._l2)):
+            raise ValueError("l2 must be finite and not negative")
+        self._root_l2 = np.sqrt(self._l2)
         self.damping, self.damping_range = float(damping), damping_range
         self._largest = np.zeros(len(self._l2))
         self._memory_limit, self._tape = memory_limit, TapeJacobian(self._variables, chunk)
@@ -248,7 +254,7 @@ class LevenbergMarquardt:
 
     def state(self) -> list[np.ndarray]:
         """μ [] and D [P], float64: what a checkpoint needs besides the variables."""
-        return [np.float64(self.damping), self._largest.copy()]
+        return [np.array(self.damping), self._largest.copy()]
 
     def restore(self, state: Sequence[np.ndarray]) -> None:
         """Go on from a `state`.
@@ -301,12 +307,11 @@ class LevenbergMarquardt:
                 step = np.full(len(start), np.nan)
             predicted = equations.predicted(step, damping)
             root = np.sqrt(equations.scale)
-            length = float(np.linalg.norm(root * step))
-            size = float(np.linalg.norm(root * start))
+            length, size = (np.sqrt(_sum_squares(root * x)) for x in (step, start))
             if predicted > _VISIBLE * cost:
                 after = self._evaluate(residuals, self._move(start + step))[1]
         relative = length / size if size else np.inf
-        return _Try(damping, predicted, after, float(np.linalg.norm(step)), relative)
+        return _Try(damping, predicted, after, float(np.sqrt(_sum_squares(step))), relative)
 
     def _move(self, parameters: np.ndarray) -> np.ndarray:
         """Set the variables; returns θ as they hold it."""
@@ -320,7 +325,7 @@ class LevenbergMarquardt:
     def _evaluate(self, residuals: Residuals, parameters: np.ndarray) -> tuple[np.ndarray, float]:
         """r [B], and the cost."""
         values = np.asarray(residuals(), np.float64).ravel()
-        return values, 0.5 * float(values @ values + self._l2 @ np.square(parameters))
+        return values, 0.5 * (_sum_squares(values) + _sum_squares(self._root_l2 * parameters))
 
 
 class _Try(NamedTuple):
@@ -360,10 +365,15 @@ def _result(
         predicted=found.predicted,
         step_norm=found.step_norm,
         relative_step=found.relative_step,
-        gradient_norm=float(np.linalg.norm(equations.gradient)),
+        gradient_norm=float(np.sqrt(_sum_squares(equations.gradient))),
         cosine=steepest / length if length else 0.0,
         tries=tries,
     )
+
+
+def _sum_squares(values: np.ndarray) -> float:
+    # Unlike a dot product its value, and mostly its time, do not depend on the number of threads.
+    return float(np.sum(np.square(values)))
 
 
 def _flat(values: Sequence[np.ndarray]) -> np.ndarray:

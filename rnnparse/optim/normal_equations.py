@@ -64,7 +64,7 @@ class NormalEquations:
 
         Equal to ½ δᵀ(μ D δ − g), which unlike the difference of two costs does not cancel.
         """
-        return float(0.5 * step @ (damping * self.scale * step - self.gradient))
+        return 0.5 * float(np.sum(step * (damping * self.scale * step - self.gradient)))
 
 
 class ParameterSpace(NormalEquations):

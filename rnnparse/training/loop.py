@@ -21,7 +21,7 @@ from rnnparse.training.checkpoint import TrainingState
 from rnnparse.training.data import BracketCounts
 
 if TYPE_CHECKING:
-    from rnnparse.training.steps import GradientStep
+    from rnnparse.training.steps import Step
 
 BETAS = (0.0, 0.02, 0.05, 0.1, 0.15, 0.2, 0.3, 0.4, 0.6, 0.8, 1.0, 1.5, 2.0, 3.0)
 """Weights of log P that are tried on dev."""
@@ -109,14 +109,14 @@ def train_network(
     # Loaded only now: TensorFlow takes as much memory as the k-best lists before it.
     from rnnparse.models.cvg import CVG
     from rnnparse.training.network_telemetry import NetworkTelemetry
-    from rnnparse.training.steps import GradientStep
+    from rnnparse.training.steps import make_step
 
     if state is None:
         state = TrainingState(0, [], initial, initial, initial)
     model = CVG(state.parameters, config.engine)
     telemetry = NetworkTelemetry(model, store, config, state.epoch) if config.telemetry else None
     now = _frozen_in(max(state.epoch - 1, 0), config, frozen)
-    step = GradientStep(model, config, now, telemetry)
+    step = make_step(model, config, now, telemetry)
     if state.optimizer:
         step.restore(state.optimizer)
     last = epochs or config.epochs
@@ -155,12 +155,12 @@ def _frozen_in(epoch: int, config: TrainingConfig, frozen: Frozen) -> Frozen:
 
 
 def check_optimizer(config: TrainingConfig) -> None:
-    """Raise ConfigError for an unknown optimiser at once, not after hours of making lists."""
+    """Raise ConfigError for a wrong optimiser at once, not after hours of making lists."""
     if config.optimizer != TrainingConfig.optimizer:  # the default needs no TensorFlow to check
         import rnnparse.models.tf  # noqa: F401  (it starts TensorFlow quietly)
-        from rnnparse.optim.adagrad import make_optimizer
+        from rnnparse.training.steps import check_step
 
-        make_optimizer(config.optimizer, config.learning_rate)
+        check_step(config)
 
 
 def _running_mean(state: TrainingState) -> Parameters:
@@ -186,7 +186,7 @@ def _is_over(history: Sequence[dict[str, Any]], patience: int) -> bool:
 
 
 def _epoch(
-    step: GradientStep,
+    step: Step,
     store: ForestStore,
     config: TrainingConfig,
     epoch: int,

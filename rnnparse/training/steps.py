@@ -9,9 +9,11 @@ import numpy as np
 from rnnparse.config import TrainingConfig
 from rnnparse.models.batch import LevelBatch
 from rnnparse.models.cvg import CVG
-from rnnparse.models.frozen import NOTHING, Frozen
+from rnnparse.models.frozen import NOTHING, Frozen, find_frozen
+from rnnparse.models.parameters import Parameters
 from rnnparse.optim.adagrad import make_optimizer
 from rnnparse.optim.freezing import FrozenRows, rebuild_optimizer
+from rnnparse.training.lm_step import LM, LevenbergMarquardtStep, check_settings
 from rnnparse.training.network_telemetry import NetworkTelemetry
 
 
@@ -67,3 +69,35 @@ class GradientStep:
         """Go on from what `state` gave, under the same settings and frozen weights."""
         for variable, value in zip(self.optimizer.variables, state, strict=True):
             variable.assign(value)
+
+
+Step = GradientStep | LevenbergMarquardtStep
+
+
+def make_step(
+    model: CVG,
+    config: TrainingConfig,
+    frozen: Frozen = NOTHING,
+    telemetry: NetworkTelemetry | None = None,
+) -> Step:
+    """The step that the settings name; arguments as for `GradientStep`.
+
+    Raises:
+        ConfigError: as `check_step`.
+    """
+    kind = LevenbergMarquardtStep if _is_lm(config) else GradientStep
+    return kind(model, config, frozen, telemetry)
+
+
+def check_step(config: TrainingConfig) -> None:
+    """Raise ConfigError for an unknown optimiser, or for settings that it cannot work with."""
+    if _is_lm(config):
+        # Of variables with a single row, without a name, those are frozen that are so as a whole.
+        names = dict.fromkeys(Parameters._fields, ("",))
+        check_settings(config, find_frozen(config.freeze, names, strict=False))
+    else:
+        make_optimizer(config.optimizer, config.learning_rate)
+
+
+def _is_lm(config: TrainingConfig) -> bool:
+    return config.optimizer.lower() == LM
