@@ -51,7 +51,8 @@ def hinge_weights(
     if not scores.size:
         return np.zeros(len(gold), scores.dtype), np.zeros(scores.shape, scores.dtype)
     some = np.asarray(mask.any(axis=1))
-    augmented = np.where(mask, scores + costs.astype(scores.dtype), -np.inf).astype(scores.dtype)
+    augmented = np.full(scores.shape, -np.inf, scores.dtype)
+    augmented[mask] = scores[mask] + costs[mask].astype(scores.dtype)
     best = augmented.max(axis=1)
     violation = np.where(some, best - scores[examples, gold], 0).astype(scores.dtype)
     tied = np.asarray(mask & (augmented == best[:, None]))

@@ -95,6 +95,19 @@ def test_rows_without_candidates_and_without_columns_have_no_loss(name: str, dty
         assert loss.shape == (shape[0],) and weights.shape == shape
 
 
+@pytest.mark.parametrize("name", NAMES)
+@pytest.mark.filterwarnings("error")
+def test_what_is_masked_may_be_anything(name: str) -> None:
+    scores, costs, gold, mask = random_case(4)
+    expected = OBJECTIVES[name](scores, costs, gold, mask)
+    for filling in (np.inf, -np.inf, 0.0):
+        found = OBJECTIVES[name](
+            np.where(mask, scores, filling), np.where(mask, costs, -filling), gold, mask
+        )
+        for one, other in zip(found, expected, strict=True):
+            np.testing.assert_array_equal(one, other)
+
+
 @pytest.mark.parametrize("name", ["mmi", "risk"])
 def test_huge_scores_do_not_overflow(name: str) -> None:
     scores = np.array([[1e4, -1e4, 0.0]])
