@@ -35,6 +35,10 @@ class VectorError(RnnparseError):
     """A word-vector file is malformed or unreadable."""
 
 
+class StudyError(RnnparseError):
+    """A study folder is missing, damaged, in use, or belongs to other data."""
+
+
 class MissingExtraError(RnnparseError):
     """An optional package is needed; the message names the `pip install` that brings it."""
 

@@ -34,7 +34,8 @@ ALLOWED = {
     "parser": _MODELS | {"parser", "nltk_parser"},
     "nltk_parser": {"parser"},
     "training": _TRAINING,
-    "cli": _TRAINING | {"cli"},
+    "study": _TRAINING | {"study"},
+    "cli": _TRAINING | {"study", "cli"},
     "__main__": {"cli"},
 }
 WITH_TENSORFLOW = {

@@ -1,0 +1,334 @@
+"""Curves, records, and the file that holds them, whatever happens to its driver."""
+
+from __future__ import annotations
+
+import errno
+import json
+import math
+import os
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+from rnnparse.errors import StudyError
+from rnnparse.study.curve import GROWTH, Curve, plain
+from rnnparse.study.records import (
+    STATUSES,
+    RecordFile,
+    data_hash,
+    make_record,
+    read_study,
+    trial_id,
+    without_times,
+    write_study,
+)
+
+NAN, INF = math.nan, math.inf
+
+
+def record(i: int, **more: Any) -> dict[str, Any]:
+    curve = Curve({"objective": [3.0, 2.0 + i]}, [{"epoch": 1, "dev_f1": 70.0, "seconds": 2.5}])
+    return make_record({"rate": i}, 0, "finished", curve, **more)
+
+
+# -- curves --------------------------------------------------------------------------------------
+
+
+def test_entries_of_all_kinds_make_a_curve() -> None:
+    curve = Curve()
+    curve.add(3)
+    curve.add({"objective": np.float32(0.1), "violated": 5})
+    curve.add({"objective": np.array(NAN)})
+    curve.add({"epoch": 1, "dev_f1": np.float64(70), "dev_counts": np.array([[1, 2]])})
+    curve.add({"convex": {"optimum": 1.0, "gap": [INF, 2]}})
+    assert curve.updates == {"objective": [3, 0.1, None], "violated": [None, 5, None]}
+    assert curve.epochs == [{"epoch": 1, "dev_f1": 70.0, "dev_counts": [[1, 2]]}]
+    assert curve.convex == {"optimum": 1.0, "gap": [None, 2]}
+    for bad in ("3", [3.0], {"objective": "x"}, object()):
+        with pytest.raises(TypeError, match=r"needs a number|cannot be recorded"):
+            curve.add(bad)
+
+
+def test_a_history_of_keras_is_a_curve() -> None:
+    curve = Curve.from_history({"loss": [2.0, 1.0], "val_loss": [2.5, NAN]})
+    assert curve.epochs == [
+        {"epoch": 1, "loss": 2.0, "val_loss": 2.5},
+        {"epoch": 2, "loss": 1.0, "val_loss": None},
+    ]
+    assert not curve.diverged()
+    assert (curve.last("loss"), curve.last("val_loss"), curve.last("other")) == (1.0, None, None)
+
+
+@pytest.mark.parametrize(
+    ("values", "diverged"),
+    [
+        ([], False),
+        ([1.0, 2.0, 1e5], False),
+        ([1.0, 1.1 * GROWTH], True),
+        ([1.0, 1.1 * GROWTH, 1.0], True),
+        ([2.0, 1.1 * GROWTH], False),
+        ([-2.0, 1.5 * GROWTH], False),
+        ([-2.0, 2.1 * GROWTH], True),
+        ([1.0, -1e9], False),
+        ([1.0, NAN], True),
+        ([1.0, -INF], True),
+        ([NAN, 1.0], True),
+        ([0.0, 0.0, 1.0], False),  # it starts at the first that is not 0
+        ([0.0, 1.0, 2 * GROWTH], True),
+        ([0.0], False),
+    ],
+)
+def test_a_curve_diverges_when_it_is_not_finite_or_grows_beyond_measure(
+    values: list[float], diverged: bool
+) -> None:
+    assert Curve({"objective": list(values)}).diverged() is diverged
+    assert Curve({"loss": list(values), "other": [NAN]}).diverged() is diverged
+    assert Curve({"objective": [1.0], "loss": list(values)}).diverged() is False
+    epochs = [{"epoch": 1 + i, "loss": value} for i, value in enumerate(values)]
+    assert Curve(epochs=epochs).diverged() is diverged
+    streamed = Curve()
+    found = []
+    for value in values:
+        streamed.add(value)
+        found.append(streamed.diverged(last=1))
+    assert any(found) is diverged
+
+
+def test_plain_values_are_what_json_holds() -> None:
+    value = {
+        1: (np.int64(1), np.bool_(True), np.float32(0.3), NAN, -INF, None, "ø"),
+        "array": np.array([[1, 2], [3, 4]], np.int32),
+        "single": np.array([0.1, np.nan], np.float32),
+        "scalar": np.array(7.0),
+    }
+    assert plain(value) == {
+        "1": [1, True, 0.3, None, None, None, "ø"],
+        "array": [[1, 2], [3, 4]],
+        "single": [0.1, None],
+        "scalar": 7.0,
+    }
+    for x in np.random.default_rng(0).standard_normal(100).astype(np.float32):
+        assert np.float32(plain(x)) == x and len(repr(plain(x))) < 16
+    with pytest.raises(TypeError, match=r"cannot be recorded: \{1\}"):
+        plain([{1}])
+
+
+# -- records -------------------------------------------------------------------------------------
+
+
+def test_a_record_has_its_keys_in_order_and_no_nan() -> None:
+    curve = Curve({"objective": [1.0, NAN]}, [{"dev_f1": INF}, {"epoch": 7}], {"optimum": NAN})
+    found = make_record(
+        {"rate": np.float32(0.1)},
+        3,
+        "diverged",
+        curve,
+        data="d",
+        versions={"python": "3"},
+        seconds=1.23456,
+        host="h",
+    )
+    expected = {
+        "id": trial_id({"rate": 0.1}, 3),
+        "config": {"rate": 0.1},
+        "seed": 3,
+        "status": "diverged",
+        "error": None,
+        "updates": {"objective": [1.0, None]},
+        "epochs": [{"epoch": 1, "dev_f1": None}, {"epoch": 7}],
+        "convex": {"optimum": None},
+        "data": "d",
+        "versions": {"python": "3"},
+        "seconds": 1.235,
+        "host": "h",
+    }
+    assert found == expected and list(found) == list(expected)
+    json.dumps(found, allow_nan=False)
+    with pytest.raises(ValueError, match="status must be one of finished, diverged, failed"):
+        make_record({}, 0, "done", curve)
+
+
+def test_times_are_all_that_equal_trials_differ_in() -> None:
+    one, two = record(1, seconds=1.0, host="a"), record(1, seconds=2.0, host="b")
+    two["epochs"][0]["seconds"] = 9.0
+    assert one != two and without_times(one) == without_times(two)
+    assert one["epochs"][0]["seconds"] == 2.5  # it is as it was
+    assert without_times(one) != without_times(record(2))
+
+
+def test_the_hash_of_data_depends_on_all_of_it() -> None:
+    assert data_hash({}) is None
+    assert data_hash({"a": "1", "b": "2"}) == data_hash({"b": "2", "a": "1"})
+    assert data_hash({"a": "1"}) != data_hash({"a": "2"})
+
+
+# -- the file ------------------------------------------------------------------------------------
+
+
+def test_records_come_back_in_their_order(tmp_path: Path) -> None:
+    records = [record(i, host=f'"ü\n{i}') for i in range(5)]
+    assert RecordFile(tmp_path / "study").load() == []
+    assert RecordFile(tmp_path / "study").finished_ids() == set()
+    with RecordFile(tmp_path / "study") as file:
+        for i, one in enumerate(records):
+            file.append(one)
+            assert file.load() == records[: i + 1]
+            assert RecordFile(tmp_path / "study").finished_ids() == {
+                r["id"] for r in records[: i + 1]
+            }
+    with RecordFile(tmp_path / "study") as file:
+        file.append(record(9))
+    found = RecordFile(str(tmp_path / "study")).load()
+    assert found == [*records, record(9)]
+    assert list(found[0]) == list(records[0])
+
+
+def test_heads_are_records_without_curves(tmp_path: Path) -> None:
+    error = {"type": "ValueError", "message": 'bad ,"updates":{ and ,"seconds": in it'}
+    records = [
+        make_record({"rate": 1}, 0, "finished", Curve(), seconds=2.0),
+        make_record({"rate": 2}, 0, "failed", Curve(), error=error, host=',"seconds":'),
+        # Names that look like those of a record.
+        make_record({"seconds": 1, "updates": {"updates": {}}}, 1, "finished", Curve()),
+        make_record({"a": 1, "updates": {"b": 1}, "seconds": 2}, 1, "finished", Curve()),
+    ]
+    with RecordFile(tmp_path) as file:
+        for one in records:
+            file.append(one)
+        names = ("id", "config", "seed", "status", "error", "seconds", "host")
+        found = [{name: head[name] for name in names} for head in file.heads()]
+    assert found == [{name: one[name] for name in names} for one in records]
+
+
+@pytest.mark.parametrize("keep", [0, 1, 10, 200, -2, -1])
+def test_a_torn_last_line_is_not_there_and_is_cut_off(tmp_path: Path, keep: int) -> None:
+    with RecordFile(tmp_path) as file:
+        file.append(record(0))
+        whole = file.path.read_bytes()
+        file.append(record(1))
+        line = file.path.read_bytes()[len(whole) :]
+    torn = line[:keep]
+    file.path.write_bytes(whole + torn)
+    # Those who only read leave it alone: it may be a driver at work.
+    assert file.load() == [record(0)] and len(file.finished_ids()) == 1
+    assert file.path.read_bytes() == whole + torn
+    with RecordFile(tmp_path) as file:
+        assert file.path.read_bytes() == whole
+        file.append(record(1))
+    assert file.load() == [record(0), record(1)]
+
+
+def test_a_long_torn_line_is_cut_off_too(tmp_path: Path) -> None:
+    path = tmp_path / "records.jsonl"
+    path.write_bytes(b"x" * 300_000)
+    with RecordFile(tmp_path) as file:
+        assert path.read_bytes() == b""
+        file.append(record(0))
+    whole = path.read_bytes()
+    path.write_bytes(whole + b"\0" * 200_000)  # what a crash of the machine may leave
+    with RecordFile(tmp_path) as file:
+        assert path.read_bytes() == whole and file.load() == [record(0)]
+
+
+def damage(lines: list[bytes], kind: str) -> bytes:
+    middle = lines[1]
+    changed = {
+        "cut": middle[: len(middle) // 2] + b"\n",
+        "no JSON": b"hello\n",
+        "empty": b"\n",
+        "another object": b'{"id": 3}\n',
+        "without its start": middle[20:],
+        "another status": middle.replace(b'"finished"', b'"done"'),
+    }[kind]
+    return lines[0] + changed + lines[2]
+
+
+@pytest.mark.parametrize(
+    "kind", ["cut", "no JSON", "empty", "another object", "without its start", "another status"]
+)
+def test_a_damaged_line_is_named(tmp_path: Path, kind: str) -> None:
+    with RecordFile(tmp_path) as file:
+        for i in range(3):
+            file.append(record(i))
+    file.path.write_bytes(damage(file.path.read_bytes().splitlines(keepends=True), kind))
+    with pytest.raises(StudyError, match=r"records.jsonl:2: the line is damaged; remove it"):
+        file.load()
+    if kind != "another status":  # what is not looked at, to be fast
+        with pytest.raises(StudyError, match=r"records.jsonl:2: the line is damaged; remove it"):
+            file.finished_ids()
+
+
+def test_what_cannot_be_written_whole_is_not_written(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    write = os.write
+
+    def full(descriptor: int, content: bytes) -> int:
+        return write(descriptor, content[:100])
+
+    def broken(descriptor: int) -> None:
+        raise OSError(errno.EIO, "input/output error")
+
+    with RecordFile(tmp_path) as file:
+        file.append(record(0))
+        for name, function in (("write", full), ("fsync", broken)):
+            with monkeypatch.context() as patch:
+                patch.setattr(os, name, function)
+                with pytest.raises(OSError, match=r"(?i)no space left|input/output error"):
+                    file.append(record(1))
+        with pytest.raises(ValueError, match="JSON"):
+            file.append({**record(1), "seconds": NAN})
+        assert file.load() == [record(0)]
+        file.append(record(1))
+        assert file.load() == [record(0), record(1)]
+
+
+HOLD = """
+import sys
+from rnnparse.study.records import RecordFile
+with RecordFile(sys.argv[1]):
+    print("held", flush=True)
+    sys.stdin.read()
+"""
+
+
+@pytest.mark.skipif(os.name == "nt", reason="there are no locks")
+def test_two_drivers_are_not_let_into_one_folder(tmp_path: Path) -> None:
+    command = [sys.executable, "-c", HOLD, str(tmp_path)]
+    with subprocess.Popen(
+        command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True
+    ) as other:
+        assert other.stdout is not None and other.stdout.readline() == "held\n"
+        with (
+            pytest.raises(StudyError, match="another process runs this study"),
+            RecordFile(tmp_path),
+        ):
+            pass
+        assert RecordFile(tmp_path).load() == []  # but reading is free
+        other.kill()
+        other.wait()
+    with RecordFile(tmp_path) as file:
+        file.append(record(0))
+
+
+def test_what_a_study_is_about_comes_back(tmp_path: Path) -> None:
+    write_study(tmp_path / "new", {"name": "ø", "gold": [1, 2]})
+    assert read_study(tmp_path / "new") == {"format": 1, "name": "ø", "gold": [1, 2]}
+    with pytest.raises(StudyError, match="no study is there"):
+        read_study(tmp_path)
+    for text, problem in (("{", "damaged"), ('{"format": 2}', "format 1"), ("[]", "format 1")):
+        (tmp_path / "new" / "study.json").write_text(text)
+        with pytest.raises(StudyError, match=problem):
+            read_study(tmp_path / "new")
+
+
+def test_all_statuses_can_be_recorded(tmp_path: Path) -> None:
+    with RecordFile(tmp_path) as file:
+        for i, status in enumerate(STATUSES):
+            file.append(make_record({"i": i}, 0, status, Curve()))
+        assert [head["status"] for head in file.heads()] == list(STATUSES)
+        assert [one["status"] for one in file.load()] == list(STATUSES)
