@@ -99,8 +99,6 @@ def external_loss(
             derivative.set_shape(tensor.shape)
 
         def gradient(upstream: tf.Tensor) -> list[tf.Tensor]:
-            # Indexed slices where losses were gathered.
-            upstream = tf.convert_to_tensor(upstream)
             return [
                 _multiply_rows(upstream, _differentiable_once(fn, derivative, tensors))
                 for derivative in derivatives

@@ -376,7 +376,7 @@ def test_arrays_that_are_no_forest_are_errors(fields: dict[str, Any], message: s
         tf.function(lambda: conditional_log_likelihood(scores, bad))()
 
 
-@pytest.mark.parametrize("column", [1, -1, 5])
+@pytest.mark.parametrize("column", [1, -1, -3, 5])
 def test_a_target_that_is_no_candidate_is_an_error(column: int) -> None:
     bad = changed(gold=replaced("gold", 1, column))
     with pytest.raises(ValueError, match="gold column of sentence 1 is no candidate"):
