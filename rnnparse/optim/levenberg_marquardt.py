@@ -5,6 +5,7 @@ from __future__ import annotations
 import functools
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from numbers import Real
 from typing import Any, NamedTuple
 
 import keras
@@ -146,7 +147,7 @@ class LevenbergMarquardt:
         *,
         damping: float = 1e-3,
         damping_range: tuple[float, float] = (1e-12, 1e15),
-        l2: float | Sequence[Any] = 0.0,
+        l2: Any = 0.0,
         memory_limit: float = 4e9,
         chunk: int = 64,
     ) -> None:
@@ -156,7 +157,7 @@ class LevenbergMarquardt:
         if not 0 < damping_range[0] <= damping <= damping_range[1] < np.inf:
             raise ValueError(f"damping {damping} must be positive and within {damping_range}")
         self._sizes = [int(np.prod(v.shape)) for v in self._variables]
-        each = l2 if isinstance(l2, Sequence) else [l2] * len(self._variables)
+        each = [l2] * len(self._variables) if isinstance(l2, Real) else l2
         self._l2 = _flat(
             [
                 np.broadcast_to(np.asarray(weight, np.float64), variable.shape)

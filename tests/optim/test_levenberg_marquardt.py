@@ -196,6 +196,30 @@ def test_the_damping_rises_until_the_cost_falls() -> None:
     pytest.fail("no step was ever rejected")
 
 
+def test_the_damping_follows_the_gain_ratio() -> None:
+    """By the formula of Nielsen, after good steps, after poor ones and between."""
+    x = variable(ROSENBROCK)
+    optimizer, residuals = LevenbergMarquardt([x]), rosenbrock(x)
+    factors = []
+    for _ in range(15):
+        result = optimizer.step(residuals)
+        assert result.gain_ratio == pytest.approx(
+            (result.cost_before - result.cost) / result.predicted
+        )
+        factors.append(optimizer.damping / result.damping)
+        expected = max(1 / 3, 1 - (2 * result.gain_ratio - 1) ** 3)
+        assert factors[-1] == pytest.approx(expected)
+    assert min(factors) == pytest.approx(1 / 3) and max(factors) > 1
+    assert any(0.4 < factor < 0.95 for factor in factors)
+
+
+def test_the_damping_stays_within_its_range() -> None:
+    x = variable(ROSENBROCK)
+    optimizer, residuals = LevenbergMarquardt([x], damping_range=(1e-3, 1e2)), rosenbrock(x)
+    used = [optimizer.step(residuals).damping for _ in range(20)]
+    assert min(used) == 1e-3 and max(used) <= 1e2
+
+
 def nowhere_better(x: tf.Variable, bad: float) -> Callable[[], Any]:
     """Residuals that get worse, or are lost, wherever one goes."""
     start = tf.constant(x.numpy())
@@ -242,12 +266,18 @@ def test_residuals_that_are_lost_on_the_way_are_gone_around() -> None:
 
 def test_float32_variables_are_judged_as_they_are_stored() -> None:
     x = variable(ROSENBROCK, "float32")
-    optimizer, residuals = LevenbergMarquardt([x]), rosenbrock(x)
-    for _ in range(40):
+    residuals, l2 = rosenbrock(x), np.float64(0.3)
+    optimizer = LevenbergMarquardt([x], l2=l2)
+    for _ in range(10):
         result = optimizer.step(residuals)
-        assert result.cost == optimizer.cost(residuals)
-        if not result.accepted:
-            break
+        r, theta = (np.asarray(values, np.float64) for values in (residuals(), x))
+        cost = 0.5 * (np.sum(r**2) + np.sum((np.sqrt(l2) * theta) ** 2))
+        assert result.cost == optimizer.cost(residuals) == cost
+
+
+def test_float32_variables_reach_what_they_can_hold() -> None:
+    x = variable(ROSENBROCK, "float32")
+    assert LevenbergMarquardt([x]).minimize(rosenbrock(x)).reason != "steps"
     np.testing.assert_allclose(x.numpy(), 1, rtol=1e-5)
     mixed = [variable([0.5], "float32"), variable([0.5])]
     LevenbergMarquardt(mixed).minimize(lambda: tf.cast(mixed[0], "float64") * mixed[1] - 2.0)
