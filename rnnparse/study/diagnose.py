@@ -1,0 +1,250 @@
+"""Why a trial converges or does not: a class by stated rules, the evidence, and advice.
+
+The rules are in `RULES`, tried in that order; the first that holds gives the label. Their numbers
+are the constants below. All are relative, so that a rule's verdict does not change when objective
+and reference are multiplied by a positive number. They do change when a constant is added: whether
+a fall is small is judged by the level.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from rnnparse.study.advice import advise, advise_on_failure
+from rnnparse.study.evidence import LEAST_SCALE, Findings, as_evidence
+from rnnparse.study.measure import measure, objective_curve
+from rnnparse.study.trends import noise
+
+GREW = 0.25
+"""Diverged: the end is above the start by this share of the start."""
+AMPLITUDE = 0.05
+"""Oscillating: amplitude as a share of the level, or twice this as a share of the fall."""
+SIGNS = 0.005
+"""Oscillating: chance of so many sign changes under white noise."""
+WAVE = 1e-4
+"""Oscillating: chance of so strong a wave under white noise."""
+LEAPS = 0.1
+"""Oscillating without a pattern: updates of this share of the weights."""
+FLAT = 0.05
+"""Converged: the last half's line falls by no more than this share of the whole fall."""
+UNCLEAR = 0.25
+"""Too few updates to tell: the interval of that share reaches so far."""
+FAR = 0.1
+"""Stalled: above the reference by this share of the distance from start to reference."""
+LITTLE = 0.2
+"""Too few updates: less than this share of the fall that is needed."""
+SHORT_WAY = 0.5
+"""Too few updates: the updates' lengths sum up to less than this share of the weights' length."""
+HARDLY = 0.05
+"""Too few updates without any fall: they sum up to less than this."""
+OVERFIT = 0.005
+"""Overfitting: dev F1 is below its peak by this share of it."""
+AT_OPTIMUM = 0.01
+"""Converged, if the optimum is known: the share of the distance to it that is left."""
+
+RULES = {
+    "failed": "The trial raised an error, ran out of memory, or recorded no objective.",
+    "diverged": "A value of the objective is infinite or no number; or the last quarter's median "
+    "is above the start by 25 % and by four times the noise; or the last half rises, beyond four "
+    "standard errors, by 25 % of what the objective had fallen and 5 % of its level.",
+    "overfitting": "Dev F1 is below its peak by 0.5 % of it and by three standard errors, while "
+    "objective and loss on the training set went on falling.",
+    "oscillating": "The objective does not fall by more than it swings, and swings by 5 % of its "
+    "level or 10 % of its fall, with more sign changes than noise has (p < 0.005) or a period "
+    "(p < 0.0001); or it does not fall, swings by 10 % of its level, and updates are 10 % of the "
+    "weights.",
+    "converged": "A line through the last half falls by no more than 5 % of the whole fall (or "
+    "does so within its interval, which stays below 25 %), and the end is as low as the reference "
+    "or the curve itself has been, up to 10 % of the fall. Where the optimum is known: the best "
+    "iterate has gone 99 % of the way.",
+    "stalled": "The last half is as flat, but the end is higher than that; or the objective never "
+    "fell beyond noise, though the updates moved the weights by 5 % of their length, or stopped.",
+    "too few updates": "The objective falls, no more slowly than at the start, but has gone less "
+    "than 20 % of the way to the reference (to 0 without one), and the updates' lengths sum up to "
+    "less than half the weights' length; or nothing has moved and they sum up to less than 5 %; or "
+    "the updates are too few to tell a slope from noise.",
+    "improving": "The last half falls by more than 5 % of the whole fall: the budget ended first.",
+}
+"""Label → the rule that gives it, in the order in which they are tried."""
+
+LABELS = tuple(RULES)
+
+
+@dataclass(frozen=True)
+class Diagnosis:
+    """What became of a trial.
+
+    Attributes:
+        label: one of `LABELS`.
+        evidence: what was measured, by the names in `rnnparse.study.evidence.EVIDENCE`; what is
+            not known is not there.
+        advice: what to do, in a sentence or two.
+    """
+
+    label: str
+    evidence: dict[str, float | str]
+    advice: str
+
+
+def diagnose(record: Mapping[str, Any], reference: float | None = None) -> Diagnosis:
+    """Classify a trial by the course of its objective; the rules are in `RULES`.
+
+    Series may be of updates or of epochs, of any length, noisy, or missing; None is a number that
+    is not finite.
+
+    Args:
+        record: a trial's, as in `rnnparse.study.records`.
+        reference: the lowest objective that others reached on the same problem (the same
+            objective, margin and L2 weight), if known. For convex problems whose optimum the
+            record has, that takes its place.
+
+    Returns:
+        Label, evidence and advice.
+
+    Example:
+        >>> falling = {"updates": {"objective": [2**-t for t in range(20)]}}
+        >>> diagnose(falling).label
+        'converged'
+    """
+    status = record.get("status", "finished")
+    curve, unit = objective_curve(record)
+    if status in ("failed", "out of memory") or not len(curve):
+        error = record.get("error") or {}
+        text = f"{error.get('type', status)}: {error.get('message', 'no objective was recorded')}"
+        return Diagnosis("failed", {"error": text}, advise_on_failure(record))
+    config = record.get("config") or {}
+    found = measure(record, reference)
+    if found is None:
+        return Diagnosis("diverged", {"broke": f"{unit} 1"}, advise("diverged", None, config))
+    label = "diverged" if status == "diverged" else classify(found)
+    return Diagnosis(label, as_evidence(found), advise(label, found, config))
+
+
+def classify(found: Findings) -> str:
+    """The label of what was measured of a trial that did not fail, by `RULES`."""
+    if found.broke or _grew(found):
+        return "diverged"
+    if _overfits(found):
+        return "overfitting"
+    if _at_optimum(found):
+        return "converged"
+    if _oscillates(found):
+        return "oscillating"
+    o = found.objective
+    if o.trend is None or (_is_unclear(found) and not _is_low(found)):
+        return "too few updates"
+    return _without_slope(found) if _is_flat(found) else _with_slope(found)
+
+
+def _grew(found: Findings) -> bool:
+    o = found.objective
+    n = len(o.curve)
+    rise = float(np.median(o.curve[-max(1, n // 4) :])) - o.start
+    if rise > max(GREW * abs(o.start), 4 * noise(o.curve[: max(3, n // 2)])):
+        return True
+    if o.trend is None:
+        return False
+    rise = o.trend.slope * (o.trend.points - 1)
+    least = max(GREW * (o.start - o.lowest), 0.05 * o.size)
+    return o.trend.slope > 4 * o.trend.slope_error and rise > least
+
+
+def _overfits(found: Findings) -> bool:
+    dev = found.dev
+    if dev is None or not dev.loss_falls:
+        return False
+    return dev.drop > max(3 * dev.drop_error, OVERFIT * abs(dev.peak))
+
+
+def _at_optimum(found: Findings) -> bool:
+    if found.convex is None:
+        return False
+    share = found.convex.share(found.objective.start)
+    return share is not None and share <= AT_OPTIMUM
+
+
+def _oscillates(found: Findings) -> bool:
+    o, ratio = found.objective, found.steps.ratio
+    if o.gain * o.scale > 2 * o.amplitude:
+        return False
+    swings = o.amplitude > min(AMPLITUDE * o.size, 2 * AMPLITUDE * o.scale)
+    if swings and (o.signs.p_value < SIGNS or o.wave.p_value < WAVE):
+        return True
+    leaps = ratio is not None and ratio >= LEAPS
+    return leaps and _is_flat(found) and o.amplitude > 2 * AMPLITUDE * abs(o.end)
+
+
+def _is_flat(found: Findings) -> bool:
+    return found.objective.gain <= FLAT or found.objective.gain_low <= 0
+
+
+def _is_unclear(found: Findings) -> bool:
+    """Whether the slope may be 0 and may as well be steep."""
+    o = found.objective
+    if o.gain_low > 0:
+        return False
+    if _has_fallen(found):
+        return o.gain_high > UNCLEAR
+    way = found.steps.travelled
+    short = way is None or way < SHORT_WAY
+    return short and not _has_stopped(found) and o.gain_high * o.scale > FLAT * o.size
+
+
+def _has_stopped(found: Findings) -> bool:
+    steps = found.steps
+    return steps.gradient_change == 0 or (steps.ratio_change or 1) < 0.01
+
+
+def _has_fallen(found: Findings) -> bool:
+    o = found.objective
+    return o.fall > max(2 * o.fall_error, LEAST_SCALE * o.size)
+
+
+def _is_low(found: Findings) -> bool:
+    """Whether the end is about as low as others got, if that is known."""
+    return found.reference is not None and not _is_far_above(found)
+
+
+def _is_far_above(found: Findings) -> bool:
+    """Whether the end is clearly above the reference, or above what the curve itself has been."""
+    o = found.objective
+    error = 2 * o.end_error
+    if found.reference is not None:
+        distance = abs(o.start - found.reference)
+        if o.end - found.reference > max(FAR * distance, LEAST_SCALE * o.size, error):
+            return True
+    width = max(1, len(o.curve) // 10)
+    least = max(FAR * (o.start - o.lowest), LEAST_SCALE * o.size)
+    return o.end - o.lowest > max(least, error + 3 * o.noise / math.sqrt(width))
+
+
+def _without_slope(found: Findings) -> str:
+    steps = found.steps
+    if not _has_fallen(found):
+        if _is_low(found):
+            return "converged"
+        short = steps.travelled is not None and steps.travelled < HARDLY
+        falls = found.objective.gain_low > 0
+        return "too few updates" if (short or falls) and not _has_stopped(found) else "stalled"
+    if not _is_far_above(found):
+        return "converged"
+    # The best iterate of a convex problem may still be on its way where the last ones are not.
+    convex = found.convex
+    on_its_way = convex is not None and convex.decay is not None and convex.decay.low > 0
+    return "improving" if on_its_way else "stalled"
+
+
+def _with_slope(found: Findings) -> str:
+    steps, o = found.steps, found.objective
+    steady = not (o.slower and o.pace is not None and o.pace < 0.5)
+    way = steps.travelled
+    if found.progress is None:
+        little = way is not None and way < HARDLY
+    else:
+        little = found.progress < LITTLE and (way is None or way < SHORT_WAY)
+    return "too few updates" if steady and little else "improving"
