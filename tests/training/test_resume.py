@@ -118,7 +118,8 @@ def test_what_does_not_matter_changes_nothing(results: dict[str, list[dict[str, 
 
 @pytest.mark.slow
 @pytest.mark.parametrize(
-    ("settings", "every"), [({}, 1), ({"folds": 2}, 3), ({"jackknife": 3, "jobs": 2}, 4)]
+    ("settings", "every"),
+    [({}, 1), ({"folds": 2, "telemetry": True}, 3), ({"jackknife": 3, "jobs": 2}, 4)],
 )
 def test_killed_at_every_event(tmp_path: Path, settings: dict[str, Any], every: int) -> None:
     treebank = write_treebank(tmp_path / "train.mrg", 30)
