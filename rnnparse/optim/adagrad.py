@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import inspect
+from functools import partial
 from typing import Any
 
 import keras
@@ -64,8 +65,11 @@ def _sum_repeated(gradient: tf.IndexedSlices) -> tuple[tf.Tensor, tf.Tensor]:
 
 
 def _known_optimizers() -> dict[str, Any]:
-    """Optimiser classes by their names in lower case; Keras's Adagrad as `keras-adagrad`."""
-    known = {
+    """What makes optimisers, by their names in lower case.
+
+    Keras's Adagrad is `keras-adagrad`, and gradient descent with a momentum of 0.9 is `momentum`.
+    """
+    known: dict[str, Any] = {
         name.lower(): member
         for name, member in vars(keras.optimizers).items()
         if isinstance(member, type)
@@ -75,6 +79,7 @@ def _known_optimizers() -> dict[str, Any]:
         and "learning_rate" in inspect.signature(member).parameters
     }
     known["keras-adagrad"] = known["adagrad"]
+    known["momentum"] = partial(keras.optimizers.SGD, momentum=0.9, name="momentum")
     known["adagrad"] = AdaGrad
     return known
 

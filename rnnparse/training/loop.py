@@ -120,7 +120,7 @@ def train_network(
     if state.optimizer:
         step.restore(state.optimizer)
     last = epochs or config.epochs
-    while state.epoch < last and (epochs or not _is_over(state.history, config.patience)):
+    while state.epoch < last and (epochs or not is_over(state.history, config.patience)):
         began = time.perf_counter()
         if config.freeze_epochs and state.epoch == config.freeze_epochs:
             step.freeze(NOTHING)
@@ -181,7 +181,8 @@ def best_epoch(history: Sequence[dict[str, Any]]) -> int:
     return max(range(1, len(history) + 1), key=lambda e: (history[e - 1]["dev_f1"], -e))
 
 
-def _is_over(history: Sequence[dict[str, Any]], patience: int) -> bool:
+def is_over(history: Sequence[dict[str, Any]], patience: int) -> bool:
+    """Whether dev F1 has not risen for `patience` epochs."""
     return bool(history) and len(history) - best_epoch(history) >= patience
 
 

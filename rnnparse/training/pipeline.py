@@ -97,22 +97,9 @@ class _Run:
         self.report.seconds[name] = time.perf_counter() - began
 
     def read(self) -> tuple[list[Tree], list[Tree], WordVectors | None]:
-        config = self.config
-        dev: list[Tree] = []
-        if config.treebank is None:
-            trees = load_clean(str(embedded_treebank("train")))
-            if not config.dev and not config.folds:
-                dev = load_clean(str(embedded_treebank("dev")))
-        else:
-            trees = load_clean(config.treebank)
-        if config.dev:
-            dev = load_clean(config.dev)
-        elif config.folds:
-            require_two(trees)
-        elif not dev:
-            trees, dev = hold_out(trees, config.seed)
+        trees, dev, vectors = read_data(self.config)
         self.report.sentences, self.report.dev_sentences = len(trees), len(dev)
-        return trees, dev, read_word_vectors(config)
+        return trees, dev, vectors
 
     def lists(self, train: list[Tree], dev: list[Tree], vectors: WordVectors | None) -> Lists:
         cache = cache_folder(self.config.cache)
@@ -180,6 +167,26 @@ class _Run:
             self.config.kbest,
             about,
         )
+
+
+def read_data(
+    config: TrainingConfig,
+) -> tuple[list[Tree], list[Tree], WordVectors | None]:
+    """Training trees, development trees (none with folds) and word vectors of a run."""
+    dev: list[Tree] = []
+    if config.treebank is None:
+        trees = load_clean(str(embedded_treebank("train")))
+        if not config.dev and not config.folds:
+            dev = load_clean(str(embedded_treebank("dev")))
+    else:
+        trees = load_clean(config.treebank)
+    if config.dev:
+        dev = load_clean(config.dev)
+    elif config.folds:
+        require_two(trees)
+    elif not dev:
+        trees, dev = hold_out(trees, config.seed)
+    return trees, dev, read_word_vectors(config)
 
 
 def read_word_vectors(config: TrainingConfig) -> WordVectors | None:

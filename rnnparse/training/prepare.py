@@ -158,15 +158,16 @@ def make_problem(
     return Problem(
         vocabulary,
         keys,
-        _start(vocabulary, keys, vectors, config),
+        start(vocabulary, keys, vectors, config),
         store,
         _tuning(lists, dev, vocabulary, keys) if dev else None,
     )
 
 
-def _start(
+def start(
     vocabulary: Vocabulary, keys: KeyTable, vectors: WordVectors | None, config: TrainingConfig
 ) -> Parameters:
+    """Starting weights: the given word vectors, or random ones, and the rest by the seed."""
     given: np.ndarray | int = len(vocabulary)
     if vectors is not None:
         matrix = reduce_dimension(vectors.matrix, config.dim, config.seed)

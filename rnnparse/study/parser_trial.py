@@ -1,0 +1,103 @@
+"""The trial function of the parser's own studies: a training run on shared forests."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from functools import lru_cache
+from pathlib import Path
+from typing import Any
+
+from rnnparse.config import TrainingConfig
+from rnnparse.study.grid import LM
+from rnnparse.study.problem import SharedProblem, read_problem
+from rnnparse.training.checkpoint import TrainingState
+from rnnparse.training.loop import Tuning, choose, is_over, score_all, train_network
+
+UPDATES = ("objective", "loss", "violated", "gradient_norm", "update_ratio")
+"""Quantities that are kept of each update, of those that telemetry measures."""
+
+
+@dataclass(frozen=True)
+class ParserTrial:
+    """Trains the network with the settings of a trial; see `Study`.
+
+    The weights that scores on dev are for are those that `rnnparse train` would give: the mean over
+    the epochs, unless `averaging` is off.
+
+    Args:
+        path: of the problem, from `prepare_problem`.
+        base: settings that all trials share.
+        plateau: stop when dev F1 has not risen for `patience` epochs, as a training run does,
+            and take `epochs` for a limit.
+    """
+
+    path: Path
+    base: TrainingConfig
+    plateau: bool = False
+
+    def __call__(self, config: Mapping[str, Any], seed: int) -> Iterator[dict[str, Any]]:
+        """Yields the entries of updates and epochs; for `Curve.add`."""
+        settings = training_config(self.base, config, seed)
+        problem = _shared(self.path, self.base).for_trial(settings)
+        assert problem.tuning is not None
+        frozen = problem.frozen(settings.freeze)
+        state: TrainingState | None = None
+        while state is None or not self._is_over(state, settings):
+            state = train_network(
+                problem.initial,
+                problem.store,
+                problem.tuning,
+                settings,
+                state=state,
+                frozen=frozen,
+                epochs=1 if state is None else state.epoch + 1,
+                progress=False,
+            )
+            yield from _updates(state)
+            yield _epoch(state, problem.tuning, settings)
+
+    def _is_over(self, state: TrainingState, settings: TrainingConfig) -> bool:
+        if state.epoch >= settings.epochs:
+            return True
+        return self.plateau and is_over(state.history, settings.patience)
+
+
+def training_config(base: TrainingConfig, config: Mapping[str, Any], seed: int) -> TrainingConfig:
+    """The settings of a trial as those of a training run."""
+    given = {**base.to_dict(), **config, "seed": seed, "telemetry": True, "tensorboard": None}
+    if given["optimizer"] == LM:
+        given |= {"objective": "squared-hinge", "freeze": ["vectors", "W"], "freeze_epochs": 0}
+    return TrainingConfig.from_dict(given)
+
+
+@lru_cache(maxsize=1)
+def _shared(path: Path, base: TrainingConfig) -> SharedProblem:
+    """Read once in each process."""
+    return read_problem(path, base)
+
+
+def _updates(state: TrainingState) -> Iterator[dict[str, Any]]:
+    """The entries of the updates of the last epoch."""
+    series = state.telemetry[-1]["updates"]
+    kept = {name: series[name] for name in UPDATES if name in series}
+    for values in zip(*kept.values(), strict=True):
+        yield dict(zip(kept, values, strict=True))
+
+
+def _epoch(state: TrainingState, tuning: Tuning, settings: TrainingConfig) -> dict[str, Any]:
+    """The entry of the last epoch."""
+    entry, seen = state.history[-1], state.telemetry[-1]
+    names = ("epoch", "loss", "objective", "violated", "dev_f1", "beta")
+    result = state.mean if settings.averaging else state.parameters
+    picks = choose(score_all(result, tuning.store), tuning.store, entry["beta"])
+    return {
+        **{name: entry[name] for name in names if name in entry},
+        "dev_counts": [
+            [int(counts.matched[k]), int(counts.test[k])]
+            for k, counts in zip(picks, tuning.counts, strict=True)
+        ],
+        "saturation": seen["activations"]["nodes"]["saturated"],
+        "weight_norm": seen["updates"]["weight_norm"][-1],
+        "seconds": round(entry["seconds"], 3),
+    }
