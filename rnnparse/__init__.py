@@ -24,6 +24,7 @@ if TYPE_CHECKING:
     from rnnparse.optim.least_squares import fit_least_squares
     from rnnparse.optim.levenberg_marquardt import LevenbergMarquardt
     from rnnparse.parser import Parser, ParseResult, ScoredTree, load
+    from rnnparse.study.runner import Study
     from rnnparse.training.pipeline import train
     from rnnparse.trees.brackets import load_trees, read_trees, write_trees
 
@@ -40,6 +41,7 @@ _HOMES = {
     "ParseResult": "rnnparse.parser",
     "Parser": "rnnparse.parser",
     "ScoredTree": "rnnparse.parser",
+    "Study": "rnnparse.study.runner",
     "TrainingConfig": "rnnparse.config",
     "check_external": "rnnparse.losses.external",
     "evaluate": "rnnparse.evaluation",
@@ -66,6 +68,7 @@ __all__ = [
     "ParseResult",
     "Parser",
     "ScoredTree",
+    "Study",
     "TrainingConfig",
     "check_external",
     "evaluate",

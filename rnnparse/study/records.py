@@ -47,6 +47,7 @@ _KEYS = (
 )
 _APPENDING = os.O_WRONLY | os.O_CREAT | os.O_APPEND | getattr(os, "O_BINARY", 0)
 _START = re.compile(rb'\{"id":"[0-9a-f]{16}","config":\{')
+_NUMBER = re.compile(rb"-?\d+(\.\d+)?([eE][-+]?\d+)?")
 _AFTER_ERROR = b',"updates":{'
 _BEFORE_SECONDS = b',"seconds":'
 
@@ -174,8 +175,11 @@ class RecordFile:
             os.ftruncate(self._descriptor, size)
             raise
 
-    def heads(self) -> Iterator[dict[str, Any]]:
-        """Of each record id, config, seed, status, error and seconds, without reading its curve.
+    def heads(self, measure: str | None = None) -> Iterator[dict[str, Any]]:
+        """Of each record id, config, seed, status, error, seconds and host, but not its curve.
+
+        Args:
+            measure: also give the latest value of this quantity, as `value`; see `Curve.last`.
 
         Raises:
             StudyError: a line is damaged.
@@ -185,9 +189,12 @@ class RecordFile:
             if not _START.match(line) or min(middle, tail) < 0:
                 raise self._damaged(number)
             try:
-                yield json.loads(line[:middle] + line[tail:])
+                head = json.loads(line[:middle] + line[tail:])
             except ValueError:
-                yield self._parse(number, line)  # an axis is called `updates`
+                head = self._parse(number, line)  # an axis is called `updates`
+            if measure is not None:
+                head["value"] = _latest(line, measure)
+            yield head
 
     def finished_ids(self) -> set[str]:
         """The ids of all records. Raises StudyError where a line is damaged."""
@@ -225,6 +232,20 @@ class RecordFile:
         return StudyError(
             f"{self.path}:{number}: the line is damaged; remove it, and its trial runs again"
         )
+
+
+def _latest(line: bytes, name: str) -> float | None:
+    """The last number that a record has under a name, alone or at the end of a list."""
+    key = json.dumps(name).encode() + b":"
+    start = line.rfind(key)
+    if start < 0:
+        return None
+    start += len(key)
+    if line.startswith(b"[", start):
+        end = line.find(b"]", start)
+        start = max(start, line.rfind(b",", start, end)) + 1
+    number = _NUMBER.match(line, start)
+    return None if number is None else float(number[0])
 
 
 def _whole_lines(path: Path) -> int:
