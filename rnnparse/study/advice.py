@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from typing import Any
 
-from rnnparse.study.evidence import Findings
+from rnnparse.study.evidence import FLAT, Findings
 
 USUAL_RATIO = 0.01
 """Updates of at most this share of the weights settle down, by the rule of thumb."""
@@ -144,7 +144,7 @@ def _on_improving(found: Findings, config: Config) -> str:
     o = found.objective
     share = o.gain * o.scale / (o.fall or o.scale)
     text = f"The last half of the {o.unit}s brought {_percent(share)} of the fall: more epochs"
-    if found.convex is not None and o.gain <= 0:
+    if found.convex is not None and o.gain <= FLAT:
         text = "The best iterate still nears the optimum: more epochs, or a rate that falls"
     elif found.needed is not None and found.needed >= 2:
         text += f", about {_rounded(found.needed):g} times as many"

@@ -16,7 +16,7 @@ from typing import Any
 import numpy as np
 
 from rnnparse.study.advice import advise, advise_on_failure
-from rnnparse.study.evidence import LEAST_SCALE, Findings, as_evidence
+from rnnparse.study.evidence import FLAT, LEAST_SCALE, Findings, as_evidence
 from rnnparse.study.measure import measure, objective_curve
 from rnnparse.study.trends import noise
 
@@ -28,10 +28,10 @@ SIGNS = 0.005
 """Oscillating: chance of so many sign changes under white noise."""
 WAVE = 1e-4
 """Oscillating: chance of so strong a wave under white noise."""
-LEAPS = 0.1
-"""Oscillating without a pattern: updates of this share of the weights."""
-FLAT = 0.05
-"""Converged: the last half's line falls by no more than this share of the whole fall."""
+LEAPS = 0.05
+"""Oscillating without a pattern: updates of this share of the weights …"""
+LEAP_AMPLITUDE = 0.15
+"""… and an amplitude of this share of the level."""
 UNCLEAR = 0.25
 """Too few updates to tell: the interval of that share reaches so far."""
 FAR = 0.1
@@ -56,8 +56,7 @@ RULES = {
     "objective and loss on the training set went on falling.",
     "oscillating": "The objective does not fall by more than it swings, and swings by 5 % of its "
     "level or 10 % of its fall, with more sign changes than noise has (p < 0.005) or a period "
-    "(p < 0.0001); or it does not fall, swings by 10 % of its level, and updates are 10 % of the "
-    "weights.",
+    "(p < 0.0001); or it swings by 15 % of its level and updates are 5 % of the weights.",
     "converged": "A line through the last half falls by no more than 5 % of the whole fall (or "
     "does so within its interval, which stays below 25 %), and the end is as low as the reference "
     "or the curve itself has been, up to 10 % of the fall. Where the optimum is known: the best "
@@ -144,7 +143,8 @@ def classify(found: Findings) -> str:
 def _grew(found: Findings) -> bool:
     o = found.objective
     n = len(o.curve)
-    rise = float(np.median(o.curve[-max(1, n // 4) :])) - o.start
+    last = np.sort(o.curve[-max(2, n // 4) :])
+    rise = float(last[(len(last) - 1) // 2]) - o.start
     if rise > max(GREW * abs(o.start), 4 * noise(o.curve[: max(3, n // 2)])):
         return True
     if o.trend is None:
@@ -172,11 +172,13 @@ def _oscillates(found: Findings) -> bool:
     o, ratio = found.objective, found.steps.ratio
     if o.gain * o.scale > 2 * o.amplitude:
         return False
-    swings = o.amplitude > min(AMPLITUDE * o.size, 2 * AMPLITUDE * o.scale)
-    if swings and (o.signs.p_value < SIGNS or o.wave.p_value < WAVE):
+    least = AMPLITUDE * o.size
+    if _has_fallen(found):
+        least = min(least, 2 * AMPLITUDE * o.scale)
+    if o.amplitude > least and (o.signs.p_value < SIGNS or o.wave.p_value < WAVE):
         return True
     leaps = ratio is not None and ratio >= LEAPS
-    return leaps and _is_flat(found) and o.amplitude > 2 * AMPLITUDE * abs(o.end)
+    return leaps and _is_flat(found) and o.amplitude > LEAP_AMPLITUDE * abs(o.end)
 
 
 def _is_flat(found: Findings) -> bool:
@@ -206,8 +208,10 @@ def _has_fallen(found: Findings) -> bool:
 
 
 def _is_low(found: Findings) -> bool:
-    """Whether the end is about as low as others got, if that is known."""
-    return found.reference is not None and not _is_far_above(found)
+    """Whether the end is about as low as others got, if that is known, or 0 all along."""
+    if found.reference is None:
+        return not found.objective.curve.any()
+    return not _is_far_above(found)
 
 
 def _is_far_above(found: Findings) -> bool:

@@ -11,6 +11,8 @@ from rnnparse.study.trends import Decay, SignChanges, Trend, Wave
 
 LEAST_SCALE = 0.01
 """Changes are measured by the fall so far, but at least by this share of the level."""
+FLAT = 0.05
+"""Converged: the last half's line falls by no more than this share of the whole fall."""
 
 
 @dataclass(frozen=True)
@@ -24,8 +26,8 @@ class Objective:
         noise: standard deviation around a smooth curve.
         trend: line through the last half; None with fewer than `LEAST_POINTS` values.
         end: where that line ends, or the last value; end_error.
-        scale: what changes are judged by: start − end; but the loss at the start if that is less,
-            as it is where an L2 term dominates; and `LEAST_SCALE` of the end if that is more.
+        scale: what changes are judged by: start − end; but the loss (the greater of start and
+            end) if that is less, as it is where an L2 term dominates; and `LEAST_SCALE` of the end if that is more.
         gain, gain_low, gain_high: what the line falls by in the half, as a share of the scale, with
             its 95 % interval.
         pace: slope of the last half over that of the first; None if unknown.
@@ -119,7 +121,8 @@ class Dev:
 
     Attributes:
         peak, peak_epoch: the highest of the moving mean over three epochs, and when.
-        end: mean of the last three epochs after the peak. drop: peak − end; drop_error.
+        end: mean of the last three epochs after the peak. drop: peak − end; drop_error: its
+            standard error.
         loss_falls: whether training loss and objective fell after the peak.
     """
 
@@ -206,7 +209,7 @@ EVIDENCE = {
     "slope": "slope of that line, by update (or epoch)",
     "slope_low": "lower end of its 95 % interval",
     "slope_high": "upper end of its 95 % interval",
-    "gain": "what that line falls by, over the whole fall (or over the loss at the start)",
+    "gain": "what that line falls by, over the whole fall (or over the loss, if that is less)",
     "gain_low": "lower end of its 95 % interval",
     "gain_high": "upper end of its 95 % interval",
     "pace": "slope of the last half over that of the first",

@@ -4,14 +4,16 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping, Sequence
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 
 from rnnparse.study.curve import GROWTH, OBJECTIVES
 from rnnparse.study.evidence import LEAST_SCALE, Convex, Dev, Findings, Objective, Penalty, Steps
 from rnnparse.study.trends import (
+    HUGE,
     LEAST_POINTS,
+    Trend,
     as_curve,
     decay,
     moving_mean,
@@ -38,7 +40,7 @@ def measure(record: Mapping[str, Any], reference: float | None = None) -> Findin
     epochs = record.get("epochs") or []
     cycle = round(len(curve) / len(epochs)) if epochs and unit == "update" else None
     convex, penalty = measure_convex(record), measure_penalty(record)
-    most = penalty.loss_start if penalty else math.inf
+    most = max(penalty.loss_start, penalty.loss_end) if penalty else math.inf
     return Findings(
         objective=measure_objective(curve[:stop], unit, cycle, most),
         steps=measure_steps(record),
@@ -83,6 +85,35 @@ def _broken_epoch(record: Mapping[str, Any]) -> str | None:
     return None
 
 
+class _Ends(NamedTuple):
+    """Where a curve starts and ends, with standard errors, and the line through its last half."""
+
+    start: float
+    start_error: float
+    end: float
+    end_error: float
+    line: Trend | None
+
+    @property
+    def fall(self) -> float:
+        return self.start - self.end
+
+    @property
+    def fall_error(self) -> float:
+        return math.hypot(self.start_error, self.end_error)
+
+
+def _ends(curve: np.ndarray, deviation: float) -> _Ends:
+    head = max(1, len(curve) // 50)
+    start, start_error = float(curve[:head].mean()), deviation / math.sqrt(head)
+    if len(curve) < LEAST_POINTS:
+        return _Ends(start, start_error, float(curve[-1]), deviation, None)
+    line = trend(curve)
+    half = curve[-line.points :]
+    end = min(max(line.level, float(half.min())), float(half.max()))
+    return _Ends(start, start_error, end, line.level_error, line)
+
+
 def measure_objective(
     curve: np.ndarray, unit: str, cycle: int | None = None, most: float = math.inf
 ) -> Objective:
@@ -93,28 +124,25 @@ def measure_objective(
         cycle: updates an epoch, if known.
         most: the greatest scale.
     """
-    n = len(curve)
-    head = max(1, n // 50)
-    start = float(curve[:head].mean())
-    line = trend(curve) if n >= LEAST_POINTS else None
-    half = curve[-(line.points if line else 1) :]
-    end = float(np.clip(line.level, half.min(), half.max())) if line else float(half[-1])
-    scale = max(min(start - end, most), LEAST_SCALE * abs(end), np.finfo(float).tiny)
+    deviation = noise(curve)
+    ends = _ends(curve, deviation)
+    scale = max(min(ends.fall, most), LEAST_SCALE * abs(ends.end), np.finfo(float).tiny)
     gains = [0.0, -math.inf, math.inf]
-    if line:
-        gains = [-x * line.points / scale for x in (line.slope, line.high, line.low)]
+    if ends.line:
+        line = ends.line
+        gains = [-slope * line.points / scale for slope in (line.slope, line.high, line.low)]
     residuals = _detrended(curve)
     pace, slower = _pace(curve)
     return Objective(
         curve=curve,
         unit=unit,
-        start=start,
-        start_error=noise(curve) / math.sqrt(head),
-        lowest=float(moving_mean(curve, max(1, n // 10)).min()),
-        noise=noise(curve),
-        trend=line,
-        end=end,
-        end_error=line.level_error if line else noise(curve),
+        start=ends.start,
+        start_error=ends.start_error,
+        lowest=float(moving_mean(curve, max(1, len(curve) // 10)).min()),
+        noise=deviation,
+        trend=ends.line,
+        end=ends.end,
+        end_error=ends.end_error,
         scale=scale,
         gain=gains[0],
         gain_low=gains[1],
@@ -198,7 +226,7 @@ def measure_penalty(record: Mapping[str, Any]) -> Penalty | None:
     objective, loss = objective[usable], loss[usable]
     if not len(loss) or np.array_equal(objective, loss):
         return None
-    whole, rest = (measure_objective(curve, "update") for curve in (objective, loss))
+    whole, rest = (_ends(curve, noise(curve)) for curve in (objective, loss))
     if not whole.end:
         return None
     fall = None
@@ -224,19 +252,20 @@ def measure_dev(record: Mapping[str, Any]) -> Dev | None:
     after = f1[peak + 1 :][-width:]
     end = float(after.mean()) if len(after) else float(smooth[peak])
     jitter = noise(f1, 3 if len(f1) >= 6 else 2) * math.sqrt(1 / width + 1 / max(1, len(after)))
-    error = math.hypot(jitter, _sampling_error(epochs[peak], epochs[-1]))
+    drop = float(smooth[peak]) - end
+    sampling = _sampling_error(epochs[peak], epochs[-1]) if drop > 0 else 0.0
     return Dev(
         peak=float(smooth[peak]),
         peak_epoch=int(epochs[peak].get("epoch", peak + 1)),
         end=end,
-        drop=float(smooth[peak]) - end,
-        drop_error=error,
+        drop=drop,
+        drop_error=math.hypot(jitter, sampling),
         loss_falls=_falls(record, epochs, peak),
     )
 
 
 def _is_number(value: Any) -> bool:
-    return isinstance(value, (int, float)) and math.isfinite(value)
+    return isinstance(value, (int, float)) and abs(value) <= HUGE
 
 
 def _sampling_error(one: Mapping[str, Any], other: Mapping[str, Any]) -> float:

@@ -12,6 +12,8 @@ from typing import NamedTuple
 import numpy as np
 
 CONFIDENCE = 0.95
+HUGE = 1e100
+"""Greater magnitudes count as infinite, as squares of them are."""
 LEAST_POINTS = 4
 """A trend needs so many points."""
 _NORMAL_975 = 1.959963984540054
@@ -50,7 +52,9 @@ def as_curve(values: Iterable[float | None] | None) -> np.ndarray:
     """Values as float64 [n]; None, which JSON has for what is not finite, as NaN."""
     if values is None:
         return np.empty(0)
-    return np.array([math.nan if value is None else value for value in values], np.float64)
+    curve = np.array([math.nan if value is None else value for value in values], np.float64)
+    curve[np.abs(curve) > HUGE] = np.inf
+    return curve
 
 
 def student_quantile(freedom: int) -> float:
