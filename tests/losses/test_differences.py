@@ -145,6 +145,8 @@ def test_a_wrong_derivative_beside_a_kink_is_still_found() -> None:
         (lambda a: (0.0, np.zeros_like(a)), normal(3)),
         (log_likelihood, np.array([1e4, -1e4])),
         (log_likelihood, np.array([1e4, 1e4 - 25.7])),
+        (log_likelihood, np.array([3.3, 3.3 - 22.1])),
+        (log_likelihood, np.array([3.3, 3.3 - 24.9])),
     ],
 )
 def test_curvature_and_rounding_are_no_errors(fn: Any, x: np.ndarray) -> None:
