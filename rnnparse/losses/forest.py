@@ -135,7 +135,11 @@ def tree_scores(node_scores: tf.Tensor, forest: CandidateForest) -> tf.Tensor:
 
     def apply(kernel: Callable[..., np.ndarray], x: tf.Tensor, shape: tf.TensorShape) -> tf.Tensor:
         result = tf.numpy_function(
-            kernel, [x, *structure], x.dtype, stateful=False, name="tree_scores_jit_compile_False"
+            kernel,
+            [x, *structure],
+            x.dtype,
+            stateful=False,
+            name="tree_scores_needs_jit_compile_False",  # XLA's message shows the name
         )
         result.set_shape(shape)
         return result

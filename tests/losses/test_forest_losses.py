@@ -393,6 +393,13 @@ def test_scores_and_costs_have_to_fit_and_be_finite() -> None:
         conditional_log_likelihood(np.full(16, np.nan), forest)
 
 
+def test_the_message_of_xla_says_what_to_do() -> None:
+    forest, scores, _, _ = case("dag 0")
+    compiled = tf.function(lambda: conditional_log_likelihood(scores, forest), jit_compile=True)
+    with pytest.raises(tf.errors.InvalidArgumentError, match="needs_jit_compile_False"):
+        compiled()
+
+
 def test_the_example_of_the_docstring() -> None:
     result = doctest.testmod(module)
     assert result.attempted and not result.failed
