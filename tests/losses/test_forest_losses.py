@@ -230,14 +230,9 @@ def test_huge_scores_neither_overflow_nor_lose_the_rest(name: str, scale: float,
 @pytest.mark.parametrize("kind", ["mmi", "risk"])
 def test_single_precision_keeps_small_differences_between_large_totals(kind: str) -> None:
     """Two trees share a node whose score swamps in float32 what tells them apart."""
-    two = SimpleNamespace(
-        left=[-1, -1, -1, 0, 0],
-        right=[-1, -1, -1, 1, 2],
-        root=[3, 4],
-        candidates=[[0, 1]],
-        mask=[[True, True]],
-        gold=[0],
-    )
+    left, right = [-1, -1, -1, 0, 0], [-1, -1, -1, 1, 2]
+    columns = dict(candidates=[[0, 1]], mask=[[True, True]], gold=[0])
+    two = SimpleNamespace(left=left, right=right, root=[3, 4], **columns)
     scores = np.array([1e7, 0.25, 0.75, 0, 0], np.float32)
     loss, gradient = with_gradient(kind, scores, two, [0.0, 1.0], [1.0])
     assert loss.dtype == gradient.dtype == "float32"
