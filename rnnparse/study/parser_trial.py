@@ -8,11 +8,18 @@ from functools import lru_cache
 from pathlib import Path
 from typing import Any
 
+import numpy as np
+
 from rnnparse.config import TrainingConfig
+from rnnparse.files import read_arrays, write_arrays
+from rnnparse.models.frozen import Frozen
+from rnnparse.study.convex import CONVEX, Optimum, ScoreVectorProblem, descent_bound
 from rnnparse.study.grid import LM
 from rnnparse.study.problem import SharedProblem, read_problem
 from rnnparse.training.checkpoint import TrainingState
+from rnnparse.training.data import fingerprint
 from rnnparse.training.loop import Tuning, choose, is_over, score_all, train_network
+from rnnparse.training.prepare import Problem
 
 UPDATES = ("objective", "loss", "violated", "gradient_norm", "update_ratio")
 """Quantities that are kept of each update, of those that telemetry measures."""
@@ -22,8 +29,9 @@ UPDATES = ("objective", "loss", "violated", "gradient_norm", "update_ratio")
 class ParserTrial:
     """Trains the network with the settings of a trial; see `Study`.
 
-    The weights that scores on dev are for are those that `rnnparse train` would give: the mean over
-    the epochs, unless `averaging` is off.
+    Where v alone is trained and the objective is convex, the distance to its optimum is on record,
+    too. The weights that are scored on dev are those that `rnnparse train` would give: the mean
+    over the epochs, unless `averaging` is off.
 
     Args:
         path: of the problem, from `prepare_problem`.
@@ -43,6 +51,7 @@ class ParserTrial:
         assert problem.tuning is not None
         frozen = problem.frozen(settings.freeze)
         state: TrainingState | None = None
+        convex = _Convex.of(self.path, problem, settings)
         while state is None or not self._is_over(state, settings):
             state = train_network(
                 problem.initial,
@@ -56,6 +65,8 @@ class ParserTrial:
             )
             yield from _updates(state)
             yield _epoch(state, problem.tuning, settings)
+            if convex is not None:
+                yield {"convex": convex.after(state)}
 
     def _is_over(self, state: TrainingState, settings: TrainingConfig) -> bool:
         if state.epoch >= settings.epochs:
@@ -101,3 +112,59 @@ def _epoch(state: TrainingState, tuning: Tuning, settings: TrainingConfig) -> di
         "weight_norm": seen["updates"]["weight_norm"][-1],
         "seconds": round(entry["seconds"], 3),
     }
+
+
+class _Convex:
+    """How near the iterates of a trial that trains v alone are to the optimum."""
+
+    def __init__(
+        self, task: ScoreVectorProblem, best: Optimum, settings: TrainingConfig, start: np.ndarray
+    ) -> None:
+        self._task, self._best = task, best
+        self._rate = settings.learning_rate if settings.optimizer == "sgd" else None
+        self._distance = float(np.linalg.norm(start - best.point))
+        self._gaps: list[float] = []
+        self._bounds: list[float] = []
+
+    @classmethod
+    def of(cls, path: Path, problem: Problem, settings: TrainingConfig) -> _Convex | None:
+        """None for settings without a proven optimum."""
+        alone = problem.frozen(settings.freeze) == Frozen(frozenset({"vectors", "W"}), {})
+        if not alone or settings.freeze_epochs or settings.objective not in CONVEX:
+            return None
+        if settings.l2 <= 0:
+            return None
+        start = problem.initial
+        task = ScoreVectorProblem(
+            problem.store, start, settings.objective, settings.kappa, settings.l2
+        )
+        return cls(task, _optimum(path, task), settings, start.v)
+
+    def after(self, state: TrainingState) -> dict[str, Any]:
+        """The entry after an epoch: gaps to the lower bound, and theory's bound on them."""
+        gap = self._task.value(state.parameters.v) - self._best.lower_bound
+        self._gaps.append(min([gap, *self._gaps[-1:]]))
+        if self._rate is not None:
+            norms = np.concatenate([seen["updates"]["gradient_norm"] for seen in state.telemetry])
+            rates = np.full(len(norms), self._rate)
+            self._bounds.append(float(descent_bound(self._distance, norms, rates)[-1]))
+        return {
+            "optimum": self._best.value,
+            "lower_bound": self._best.lower_bound,
+            "gap": list(self._gaps),
+            "bound": list(self._bounds) or None,
+        }
+
+
+def _optimum(path: Path, task: ScoreVectorProblem) -> Optimum:
+    """The optimum of a problem, kept beside its file."""
+    key = fingerprint(task.parameters.W, task.objective, task.kappa, task.l2)
+    file = path.with_name(f"{path.stem}-optimum-{key}.npz")
+    if file.exists():
+        kept = read_arrays(file)
+        return Optimum(
+            float(kept["value"]), float(kept["lower_bound"]), kept["point"], int(kept["planes"])
+        )
+    best = task.optimum()
+    write_arrays(file, {name: np.asarray(value) for name, value in best._asdict().items()})
+    return best

@@ -120,3 +120,29 @@ def test_a_damaged_problem_is_an_error(base: TrainingConfig, tmp_path: Path) -> 
         read_problem(tmp_path / "problem.npz", base)
     with pytest.raises(ConfigError, match="needs a development part"):
         prepare_problem(TrainingConfig(folds=2), progress=False)
+
+
+@pytest.mark.parametrize("optimizer", ["sgd", "adagrad", "levenberg-marquardt"])
+def test_convex_trials_know_their_distance_to_the_optimum(
+    problem: ProblemFile, base: TrainingConfig, optimizer: str
+) -> None:
+    rate = {"sgd": 3.0, "adagrad": 0.1, "levenberg-marquardt": 0.01}[optimizer]
+    frozen = TrainingConfig(**{**base.to_dict(), "freeze": ["vectors", "W"], "l2": 0.01})
+    curve = run(problem, frozen, optimizer=optimizer, learning_rate=rate, batch_size=36, epochs=6)
+    convex = curve.convex
+    assert convex is not None
+    gaps = convex["gap"]
+    assert len(gaps) == 6 and all(gap >= 0 for gap in gaps) and gaps == sorted(gaps, reverse=True)
+    assert gaps[-1] < 0.7 * gaps[0]
+    assert 0 <= convex["optimum"] - convex["lower_bound"] <= 2e-3 * convex["optimum"]
+    if optimizer == "sgd":  # full batches, so that the bound holds at every step
+        assert all(gap <= bound for gap, bound in zip(gaps, convex["bound"], strict=True))
+    else:
+        assert convex["bound"] is None
+
+
+def test_other_trials_have_no_optimum(problem: ProblemFile, base: TrainingConfig) -> None:
+    assert run(problem, base, epochs=1).convex is None
+    frozen = TrainingConfig(**{**base.to_dict(), "freeze": ["vectors", "W"]})
+    assert run(problem, frozen, epochs=1, objective="risk").convex is None
+    assert run(problem, frozen, epochs=1, l2=0.0).convex is None
