@@ -71,6 +71,8 @@ class ExampleGradients(NamedTuple):
 class ExampleTape:
     """Records losses, as a `tf.GradientTape` does, and gives the gradient of each.
 
+    To be used within a `tf.function`; eagerly, TensorFlow makes a new graph for each call.
+
     Args:
         variables: Keras or TensorFlow variables.
         model: a Keras model or layer whose `Embedding` layers are to be read by rows. Look-ups

@@ -49,7 +49,7 @@ __all__ = [
     "weight_each",
 ]
 
-CHUNK = 16
+CHUNK = 8
 """Examples that are differentiated at once; see benchmarks/bench_per_example.py."""
 
 _apart: ContextVar[bool] = ContextVar("apart", default=False)
@@ -167,7 +167,7 @@ class PerExampleModel(keras.Model):
             kwargs: what else `keras.Model.compile` takes, but not `jit_compile`.
 
         Raises:
-            ConfigError: an option out of range, or a layer that mixes examples.
+            ConfigError: an option out of range, a layer that mixes examples, or several replicas.
         """
         if chunk is not None and chunk < 1:
             raise ConfigError(f"chunk is {chunk}; it is a number of examples, or None")
@@ -175,6 +175,8 @@ class PerExampleModel(keras.Model):
             raise ConfigError(f"unknown reduction {reduction!r}; known are mean, sum")
         if kwargs.get("jit_compile"):
             raise ConfigError("per-example gradients do not run under XLA: leave jit_compile out")
+        if self.distribute_strategy.num_replicas_in_sync > 1:
+            raise ConfigError("per-example gradients do not run on several replicas")
         refuse_mixing_layers(self)
         self._chain, self._chunk, self._reduction = tuple(per_example), chunk, reduction
         if loss is not None:
@@ -216,8 +218,8 @@ class PerExampleModel(keras.Model):
         penalty, others = self._regularization(batch[0])
         gradients = [add(a, b) for a, b in zip(gradients, others, strict=True)]
         self.optimizer.apply(gradients, self.trainable_variables)
-        tracker = next(metric for metric in self.metrics if metric.name == "loss")
-        tracker.update_state(total / tf.cast(size, total.dtype) + penalty, sample_weight=size)
+        loss = total / tf.cast(size, total.dtype) + penalty
+        self._loss_tracker.update_state(loss, sample_weight=size)
         return self.get_metrics_result()
 
     def _forward(self, x: Any, y: Any, sample_weight: Any) -> tuple[tf.Tensor, Any]:

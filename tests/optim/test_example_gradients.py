@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import subprocess
+import sys
+from pathlib import Path
 from typing import Any
 
 import keras
@@ -219,3 +222,14 @@ def test_sums_over_parts_collect_slices_and_leave_gaps(size: int) -> None:
         assert len(set(slices.indices.numpy())) == len(slices.indices)
         expected = np.bincount(np.arange(size) % 3, minlength=3)
         assert np.array_equal(tf.convert_to_tensor(slices), expected)
+
+
+@pytest.mark.slow
+@pytest.mark.skipif(not Path("/proc/self/status").exists(), reason="reads the peak from Linux")
+def test_a_step_takes_memory_for_the_rows_that_are_read_and_not_for_the_table() -> None:
+    """46,787 × 50 numbers, 512 examples: held densely, their gradients would take 4.6 GB."""
+    script = Path(__file__).parents[2] / "benchmarks" / "bench_per_example.py"
+    done = subprocess.run(
+        [sys.executable, str(script), "--peak", "rows"], capture_output=True, text=True, check=True
+    )
+    assert 0 < float(done.stdout.split()[-1]) < 300

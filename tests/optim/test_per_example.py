@@ -10,8 +10,6 @@ import numpy as np
 import pytest
 import tensorflow as tf
 
-from rnnparse.errors import ConfigError
-from rnnparse.optim.adagrad import AdaGrad
 from rnnparse.optim.per_example import (
     Manipulation,
     PerExampleModel,
@@ -241,10 +239,6 @@ def hardest(losses: tf.Tensor) -> tf.Tensor:
     return tf.cast(losses >= tf.sort(losses)[-4], losses.dtype)
 
 
-def softmax(losses: tf.Tensor) -> tf.Tensor:
-    return tf.nn.softmax(losses)
-
-
 @pytest.mark.parametrize("chunk", [3, None])
 def test_chains_of_manipulations_do_not_depend_on_the_chunk(chunk: int | None) -> None:
     """Weights by the losses of the whole batch, in between functions of single examples."""
@@ -260,7 +254,12 @@ def test_chains_of_manipulations_do_not_depend_on_the_chunk(chunk: int | None) -
     def own(gradients: Any, losses: tf.Tensor) -> list[tf.Tensor]:
         return [s + 0.5 * g for s, g in zip(sign()(gradients, losses), gradients, strict=True)]
 
-    chain: list[Manipulation] = [normalize_each(), weight_each(hardest), own, weight_each(softmax)]
+    chain: list[Manipulation] = [
+        normalize_each(),
+        weight_each(hardest),
+        own,
+        weight_each(tf.nn.softmax),
+    ]
     found, _ = step(model, x, per_example=chain, chunk=chunk, reduction="sum")
     assert_close(found, [SIZE * g for g in mean(expected)])
 
@@ -349,60 +348,3 @@ def test_frozen_variables_are_left_out_of_the_norm() -> None:
     found, _ = step(model, x, per_example=[clip_each(0.3)])
     assert_close(found, expected)
     assert np.array_equal(frozen.get_weights()[0], table)
-
-
-def test_one_class_serves_functional_models_and_subclasses(tmp_path: Any) -> None:
-    model, x = dense_model()
-
-    class Own(PerExampleModel):
-        def __init__(self, units: int) -> None:
-            super().__init__()
-            self.dense = layers.Dense(units)
-
-        def call(self, x: Any) -> Any:
-            return self.dense(x)
-
-    for one in (model, Own(3)):
-        assert isinstance(one, PerExampleModel)
-        one.compile("adagrad", cross_entropy(), per_example=[clip_each(1.0)])
-        one.train_on_batch(x, LABELS)
-        assert one.predict(x, verbose=0).shape == (SIZE, 3)
-    model.save(tmp_path / "model.keras")
-    again = keras.models.load_model(tmp_path / "model.keras")
-    assert isinstance(again, PerExampleModel) and not again.compiled
-    np.testing.assert_allclose(again(x), model(x))
-
-
-@pytest.mark.slow
-def test_clipping_makes_training_robust_to_outliers() -> None:
-    """Half a percent of wild targets: the mean is pulled away, the clipped mean is not."""
-    rng = np.random.default_rng(0)
-    x, truth = rng.standard_normal((400, 3)), np.array([[1.0], [-2.0], [0.5]])
-    y = x @ truth
-    y[::200] = 1e3
-    errors = []
-    for chain in ([], [clip_each(1.0)]):
-        model = PerExampleModel(inputs := keras.Input((3,)), layers.Dense(1)(inputs))
-        model.compile(AdaGrad(0.1), "mse", per_example=chain)
-        model.fit(x, y, batch_size=100, epochs=15, verbose=0)
-        errors.append(float(np.abs(model.get_weights()[0] - truth).max()))
-    assert errors[1] < 0.1 < errors[0]
-
-
-@pytest.mark.parametrize(
-    ("options", "message"),
-    [
-        ({"chunk": 0}, "chunk is 0"),
-        ({"reduction": "median"}, "unknown reduction 'median'; known are mean, sum"),
-        ({"jit_compile": True}, "leave jit_compile out"),
-        ({"loss": lambda y, p: tf.reduce_mean(p)}, "loss '<lambda>' gives one value for the"),
-        (
-            {"loss": cross_entropy(reduction="mean_with_sample_weight")},
-            "weights of the whole batch",
-        ),
-    ],
-)
-def test_options_that_do_not_fit_are_refused(options: dict[str, Any], message: str) -> None:
-    model, x = dense_model()
-    with pytest.raises(ConfigError, match=message):
-        step(model, x, **options)
