@@ -1,0 +1,172 @@
+"""What the page of a report reads: columns of numbers, and a line of curves for each trial."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any
+
+from rnnparse.study.command import train_command
+from rnnparse.study.diagnose import LABELS, RULES
+from rnnparse.study.evidence import EVIDENCE
+from rnnparse.study.layout import map_axes
+from rnnparse.study.records import STATUSES, canonical
+from rnnparse.study.results import TITLES, Results, series, title
+from rnnparse.study.stretches import draw_together, stretch_edges
+
+MOST_POINTS = 100
+"""A curve is drawn with so many points, or fewer in a study of many trials."""
+_ALL_POINTS = 400_000
+_DIGITS = {"dev_f1": 2}
+_ORDER = (
+    *("dev_f1", "objective", "loss", "violated", "gradient_norm", "update_ratio"),
+    *("gap", "bound"),
+)
+
+
+def script_json(value: Any) -> str:
+    """JSON that can stand in a script element whatever it holds."""
+    text = json.dumps(value, separators=(",", ":"), allow_nan=False)
+    return text.replace("<", "\\u003c").replace("-->", "--\\u003e")
+
+
+class ReportData:
+    """The data of a report.
+
+    Args:
+        results: of the study.
+        best: place of the best setting among the settings, or None.
+        alike: of each setting, whether it differs from the best within noise.
+    """
+
+    def __init__(self, results: Results, best: int | None, alike: Sequence[bool]) -> None:
+        self.results, self.best, self.alike = results, best, alike
+        self.points = max(12, min(MOST_POINTS, _ALL_POINTS // max(1, len(results.records))))
+        self.series = {
+            kind: _names(name for r in results.records for name in series(r, kind))
+            for kind in ("updates", "epochs")
+        }
+        self.lengths = {kind: self._lengths(kind) for kind in self.series}
+
+    def _lengths(self, kind: str) -> list[int]:
+        """The greatest length of each setting's curves."""
+        records = self.results.records
+        return [
+            max(
+                (len(x) for trial in setting.trials for x in series(records[trial], kind).values()),
+                default=0,
+            )
+            for setting in self.results.settings
+        ]
+
+    def study(self) -> dict[str, Any]:
+        """What is read when the page opens."""
+        results = self.results
+        lengths = {n for kind in self.lengths for n in self.lengths[kind]}
+        return {
+            "axes": [
+                {"name": axis.name, "values": axis.values, "numeric": axis.numeric}
+                for axis in results.axes
+            ],
+            "metrics": [
+                {"title": title(m.name), "higher": m.higher, "digits": _DIGITS.get(m.name)}
+                for m in results.metrics
+            ],
+            "seeds": sorted({record["seed"] for record in results.records}),
+            "labels": LABELS,
+            "rules": RULES,
+            "statuses": STATUSES,
+            "meanings": EVIDENCE,
+            "titles": TITLES,
+            "bounds": {"gap": "bound"},
+            **self.series,
+            "edges": {n: stretch_edges(n, self.points) for n in sorted(lengths) if n},
+            "settings": self._settings(),
+            "trials": self._trials(),
+            "errors": dict(self._errors()),
+            "best": self.best,
+            "map": dict(zip(("rows", "columns"), map_axes(results.axes), strict=True)),
+            "shown": self._shown(),
+        }
+
+    def _settings(self) -> dict[str, Any]:
+        results = self.results
+        places = [
+            {canonical(value): place for place, value in enumerate(axis.values)}
+            for axis in results.axes
+        ]
+        metrics = [
+            {"mean": [mean for mean, _ in pairs], "half": [half for _, half in pairs]}
+            for pairs in results.means
+        ]
+        return {
+            "config": [
+                [place[canonical(s.config.get(axis.name))] for s in results.settings]
+                for axis, place in zip(results.axes, places, strict=True)
+            ],
+            "label": [LABELS.index(setting.label) for setting in results.settings],
+            "metrics": metrics,
+            "alike": [int(alike) for alike in self.alike],
+            **self.lengths,
+        }
+
+    def _trials(self) -> dict[str, Any]:
+        records, settings = self.results.records, self.results.settings
+        of = {trial: i for i, setting in enumerate(settings) for trial in setting.trials}
+        return {
+            "id": [record["id"] for record in records],
+            "setting": [of[trial] for trial in range(len(records))],
+            "seed": [record["seed"] for record in records],
+            "status": [STATUSES.index(record["status"]) for record in records],
+            "label": [LABELS.index(found.label) for found in self.results.diagnoses],
+            "seconds": [record["seconds"] for record in records],
+        }
+
+    def _errors(self) -> Iterator[tuple[int, str]]:
+        for trial, record in enumerate(self.results.records):
+            if record["error"]:
+                yield trial, f"{record['error']['type']}: {record['error']['message']}"
+
+    def _shown(self) -> list[int]:
+        """The settings that are drawn at first: the best, and the same in the other columns."""
+        if self.best is None:
+            return list(range(min(1, len(self.results.settings))))
+        _, column = map_axes(self.results.axes)
+        name = self.results.axes[column].name if column >= 0 else None
+
+        def others(config: Mapping[str, Any]) -> str:
+            return canonical({key: value for key, value in config.items() if key != name})
+
+        settings = self.results.settings
+        same = others(settings[self.best].config)
+        found = [i for i, setting in enumerate(settings) if others(setting.config) == same]
+        return sorted(found, key=lambda i: canonical(settings[i].config.get(name or "")))
+
+    def details(self) -> Iterator[str]:
+        """A line for each trial: advice, evidence, curves, and the command to train it."""
+        of = self._trials()["setting"]
+        edges: dict[int, list[int]] = {}
+        for trial, record in enumerate(self.results.records):
+            line: dict[str, Any] = {
+                "advice": self.results.diagnoses[trial].advice,
+                "evidence": {
+                    name: value if isinstance(value, str) else float(f"{value:.4g}")
+                    for name, value in self.results.diagnoses[trial].evidence.items()
+                },
+            }
+            for kind in self.series:
+                n = self.lengths[kind][of[trial]]
+                cut = edges.setdefault(n, stretch_edges(n, self.points))
+                line[kind] = {
+                    name: draw_together(found, cut) for name, found in series(record, kind).items()
+                }
+            command = train_command(self.results.about, record["config"], record["seed"])
+            if command is not None:
+                line["command"] = command
+            yield script_json(line)
+
+
+def _names(found: Iterator[str]) -> list[str]:
+    names = dict.fromkeys(found)
+    known = [name for name in _ORDER if name in names]
+    return [*known, *(name for name in names if name not in known)]

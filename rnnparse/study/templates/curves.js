@@ -1,0 +1,106 @@
+"use strict";
+
+// Colours of Okabe & Ito (2008), which the colour-blind tell apart; dashes go through them again.
+const COLOURS = ["#0072b2", "#d55e00", "#009e73", "#cc79a7", "#e69f00", "#56b4e9"];
+const DASHES = ["", "6 3", "2 3"];
+const MOST_LINES = COLOURS.length * DASHES.length;
+
+const KINDS = { updates: "update", epochs: "epoch" };
+
+/** The charts of the settings that are picked, and what is said about these. */
+class Curves {
+  constructor(box, list, onChange) {
+    Object.assign(this, { box, list, onChange, picked: [] });
+    const kinds = Object.keys(KINDS).filter((kind) => study[kind].length);
+    this.charts = kinds.map((kind) => this.chart(kind));
+    box.replaceChildren(...this.charts.map((chart) => chart.figure));
+    let width = 0;
+    new ResizeObserver(() => {
+      if (box.clientWidth !== width) this.render();
+      width = box.clientWidth;
+    }).observe(box);
+  }
+
+  chart(kind) {
+    const chart = { kind, quantity: study[kind][0], logX: false, logY: null, plot: make("div", { class: "plot" }) };
+    const titles = study[kind].map((name) => [name, title(name)]);
+    const redraw = () => this.renderChart(chart);
+    chart.logYBox = tick("log y", false, (on) => redraw(Object.assign(chart, { logY: on })));
+    const controls = make("div", { class: "controls" },
+      choice("curve", titles, chart.quantity, (name) => redraw(Object.assign(chart, { quantity: name, logY: null }))),
+      tick("log x", false, (on) => redraw(Object.assign(chart, { logX: on }))),
+      chart.logYBox);
+    chart.figure = make("figure", { "data-kind": kind }, controls, chart.plot);
+    return chart;
+  }
+
+  /** Draw these settings, or add them to those that are drawn; what is drawn already goes. */
+  pick(settings, add) {
+    if (!add) this.picked = settings.slice(0, MOST_LINES);
+    else if (settings.every((setting) => this.picked.includes(setting))) {
+      this.picked = this.picked.filter((setting) => !settings.includes(setting));
+    } else {
+      const fresh = settings.filter((setting) => !this.picked.includes(setting));
+      this.picked = [...this.picked, ...fresh].slice(0, MOST_LINES);
+    }
+    this.render();
+    this.onChange(new Set(this.picked));
+  }
+
+  style(i) {
+    return { color: COLOURS[i % COLOURS.length], dash: DASHES[Math.floor(i / COLOURS.length)] };
+  }
+
+  line(chart, setting, i, logY) {
+    const curve = curveOf(setting, chart.kind, chart.quantity, logY);
+    if (curve === null) return null;
+    const bound = study.bounds[chart.quantity];
+    return {
+      ...curve,
+      ...this.style(i),
+      name: nameOf(setting),
+      bound: bound ? curveOf(setting, chart.kind, bound, logY) : null,
+      broke: labelOf(setting) === "diverged",
+    };
+  }
+
+  renderChart(chart) {
+    const automatic = chart.logY === null;
+    const lines = (logY) => this.picked.map((s, i) => this.line(chart, s, i, logY)).filter(Boolean);
+    const logY = automatic ? spreads(lines(false)) : chart.logY;
+    chart.logYBox.querySelector("input").checked = logY;
+    const titles = { xTitle: KINDS[chart.kind], yTitle: title(chart.quantity) };
+    drawChart(chart.plot, lines(logY), { logX: chart.logX, logY, ...titles });
+  }
+
+  render() {
+    this.charts.forEach((chart) => this.renderChart(chart));
+    this.list.replaceChildren(...this.picked.map((setting, i) => this.entry(setting, i)));
+    if (!this.picked.length) this.list.append(make("li", {}, "Pick a cell of the map or a row of the table."));
+  }
+
+  entry(setting, i) {
+    const { color, dash } = this.style(i);
+    const line = draw("path", { d: "M0 6h28", stroke: color, "stroke-dasharray": dash, class: "line" });
+    const label = labelOf(setting);
+    const metrics = study.metrics.slice(0, 2).map((metric, m) => `${metric.title} ${showMetric(setting, m)}`);
+    const remove = { type: "button", class: "remove", title: `remove ${nameOf(setting)}`, "aria-label": `remove ${nameOf(setting)}`, click: () => this.pick([setting], true) };
+    return make("li", {},
+      draw("svg", { class: "swatch", viewBox: "0 0 28 12", "aria-hidden": "true" }, line),
+      make("div", {},
+        make("p", {}, make("b", {}, nameOf(setting)), " ", make("span", { class: "label" }, icon(label), label), " ", make("span", { class: "facts" }, metrics.join(", "))),
+        make("p", { class: "advice" }, detail(trialsOf[setting][0]).advice)),
+      make("button", remove, "×"));
+  }
+}
+
+/** Whether lines are best seen on a logarithmic axis: all positive, and over a factor of 20. */
+function spreads(lines) {
+  let [low, high] = [Infinity, 0];
+  for (const value of heights(lines)) {
+    if (value == null) continue;
+    if (value <= 0) return false;
+    [low, high] = [Math.min(low, value), Math.max(high, value)];
+  }
+  return high > 20 * low;
+}
