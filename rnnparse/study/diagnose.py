@@ -9,8 +9,8 @@ a fall is small is judged by the level.
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
-from dataclasses import dataclass
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -18,6 +18,7 @@ import numpy as np
 from rnnparse.study.advice import advise, advise_on_failure
 from rnnparse.study.evidence import FLAT, LEAST_SCALE, Findings, as_evidence
 from rnnparse.study.measure import measure, objective_curve
+from rnnparse.study.records import canonical
 from rnnparse.study.trends import noise
 
 GREW = 0.25
@@ -46,6 +47,9 @@ OVERFIT = 0.005
 """Overfitting: dev F1 is below its peak by this share of it."""
 AT_OPTIMUM = 0.01
 """Converged, if the optimum is known: the share of the distance to it that is left."""
+
+SOLVER_AXES = ("optimizer", "learning_rate", "batch_size", "epochs", "momentum")
+"""Axes that decide how an objective is minimised, but not which; seeds are no axis."""
 
 RULES = {
     "failed": "The trial raised an error, ran out of memory, or recorded no objective.",
@@ -110,16 +114,49 @@ def diagnose(record: Mapping[str, Any], reference: float | None = None) -> Diagn
         >>> diagnose(falling).label
         'converged'
     """
-    status = record.get("status", "finished")
-    curve, unit = objective_curve(record)
-    if status in ("failed", "out of memory") or not len(curve):
+    return _judge(record, _measured(record, reference))
+
+
+def diagnose_all(records: Sequence[Mapping[str, Any]]) -> list[Diagnosis]:
+    """Classify the trials of a study; each has the best of those on its problem as the reference.
+
+    Trials are on the same problem if their settings differ in nothing but `SOLVER_AXES`.
+    """
+    measured = [_measured(record, None) for record in records]
+    problems = [_problem(record) for record in records]
+    lowest: dict[str, float] = {}
+    for problem, found in zip(problems, measured, strict=True):
+        if found is not None and not found.broke:
+            end = found.objective.end
+            lowest[problem] = min(lowest.get(problem, end), end)
+    diagnoses = []
+    for record, problem, found in zip(records, problems, measured, strict=True):
+        if found is not None and found.convex is None:
+            found = replace(found, reference=lowest.get(problem))
+        diagnoses.append(_judge(record, found))
+    return diagnoses
+
+
+def _problem(record: Mapping[str, Any]) -> str:
+    config = record.get("config") or {}
+    kept = {name: value for name, value in config.items() if name not in SOLVER_AXES}
+    return canonical([kept, record.get("data")])
+
+
+def _measured(record: Mapping[str, Any], reference: float | None) -> Findings | None:
+    failed = record.get("status") in ("failed", "out of memory")
+    return None if failed else measure(record, reference)
+
+
+def _judge(record: Mapping[str, Any], found: Findings | None) -> Diagnosis:
+    status, config = record.get("status", "finished"), record.get("config") or {}
+    if found is None:
+        curve, unit = objective_curve(record)
+        if status not in ("failed", "out of memory") and len(curve):
+            return Diagnosis("diverged", {"broke": f"{unit} 1"}, advise("diverged", None, config))
         error = record.get("error") or {}
         text = f"{error.get('type', status)}: {error.get('message', 'no objective was recorded')}"
         return Diagnosis("failed", {"error": text}, advise_on_failure(record))
-    config = record.get("config") or {}
-    found = measure(record, reference)
-    if found is None:
-        return Diagnosis("diverged", {"broke": f"{unit} 1"}, advise("diverged", None, config))
     label = "diverged" if status == "diverged" else classify(found)
     return Diagnosis(label, as_evidence(found), advise(label, found, config))
 

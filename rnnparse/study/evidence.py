@@ -26,8 +26,9 @@ class Objective:
         noise: standard deviation around a smooth curve.
         trend: line through the last half; None with fewer than `LEAST_POINTS` values.
         end: where that line ends, or the last value; end_error.
-        scale: what changes are judged by: start − end; but the loss (the greater of start and
-            end) if that is less, as it is where an L2 term dominates; and `LEAST_SCALE` of the end if that is more.
+        scale: what changes are judged by: start − end; the loss (the greater of start and end) if
+            that is less, as it is where an L2 term dominates; `LEAST_SCALE` of the end if that is
+            more.
         gain, gain_low, gain_high: what the line falls by in the half, as a share of the scale, with
             its 95 % interval.
         pace: slope of the last half over that of the first; None if unknown.
@@ -204,6 +205,7 @@ EVIDENCE = {
     "unit": "what they belong to: update or epoch",
     "start": "objective at the start",
     "end": "objective at the end of the line through the last half",
+    "lowest": "least of the moving mean over a tenth of the curve",
     "fall": "start − end, as a share of the start",
     "noise": "standard deviation around a smooth curve, as a share of the level",
     "slope": "slope of that line, by update (or epoch)",
@@ -282,6 +284,7 @@ def _of_objective(o: Objective) -> Values:
         "unit": o.unit,
         "start": o.start,
         "end": o.end,
+        "lowest": o.lowest,
         "fall": o.fall / (abs(o.start) or math.nan),
         "noise": o.noise / level,
         "slope": line and line.slope,

@@ -13,7 +13,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from rnnparse.study.diagnose import LABELS, RULES, Diagnosis, diagnose
+from rnnparse.study.diagnose import LABELS, RULES, Diagnosis, diagnose, diagnose_all
 from rnnparse.study.evidence import EVIDENCE
 from tests.study.synthetic_curves import MAKERS, Setting
 
@@ -45,8 +45,8 @@ def line(start: float, end: float, n: int) -> list[float | None]:
 @pytest.mark.parametrize("spread", [0.2, 0.5, 1.0])
 def test_every_class_is_told_apart(spread: float) -> None:
     matrix = confusion(spread, LENGTHS)
-    for label, given in matrix.items():
-        assert given[label] >= 0.95 * A_CLASS, matrix
+    for label, labels in matrix.items():
+        assert labels[label] >= 0.95 * A_CLASS, matrix
     assert not matrix["converged"]["diverged"]
     assert not matrix["diverged"]["converged"]
 
@@ -54,8 +54,8 @@ def test_every_class_is_told_apart(spread: float) -> None:
 @pytest.mark.parametrize("spread", [0.2, 0.5, 1.0])
 def test_twenty_updates_are_enough_for_all_but_overfitting(spread: float) -> None:
     matrix = confusion(spread, [(1024, 5)])
-    for label, given in matrix.items():
-        assert given[label] >= (0.6 if label == "overfitting" else 0.95) * A_CLASS, matrix
+    for label, labels in matrix.items():
+        assert labels[label] >= (0.6 if label == "overfitting" else 0.95) * A_CLASS, matrix
     assert set(matrix["overfitting"]) <= {"overfitting", "improving"}
 
 
@@ -72,7 +72,7 @@ def test_heavy_noise_never_makes_divergence_of_convergence_nor_the_reverse() -> 
 @pytest.mark.parametrize("label", ["converged", "improving", "diverged", "stalled"])
 def test_curves_by_epochs_are_judged_like_those_by_updates(label: str, epochs: int) -> None:
     rng = np.random.default_rng(epochs)
-    given = Counter()
+    labels: Counter[str] = Counter()
     for _ in range(20):
         record = MAKERS[label](rng, Setting(3200, epochs, 0.5))
         ratios = record["updates"].pop("update_ratio")
@@ -82,8 +82,8 @@ def test_curves_by_epochs_are_judged_like_those_by_updates(label: str, epochs: i
             record["updates"] = {"update_ratio": ratios}
         found = diagnose(record)
         assert found.evidence.get("unit", "epoch") == "epoch"
-        given[found.label] += 1
-    assert given[label] >= 19, given
+        labels[found.label] += 1
+    assert labels[label] >= 19, labels
 
 
 @pytest.mark.parametrize(
@@ -309,6 +309,21 @@ def test_missing_series_and_nulls_elsewhere_are_no_harm() -> None:
     found = diagnose(record)
     assert found.label == "improving"
     assert "update_ratio" not in found.evidence
+
+
+def test_trials_of_a_study_are_each_others_reference() -> None:
+    low = falling(*(0.2 + 0.8 * math.exp(-t) for t in range(60)))
+    high = falling(*(0.6 + 0.4 * math.exp(-t) for t in range(60)))
+    low["config"] = {"optimizer": "adam", "learning_rate": 0.1, "l2": 0.1}
+    high["config"] = {"optimizer": "sgd", "learning_rate": 0.01, "l2": 0.1}
+    other = high | {"config": {"optimizer": "sgd", "learning_rate": 0.01, "l2": 0.2}}
+    broken = falling(1.0, None) | {"config": low["config"]}
+    failed = {"status": "failed", "config": low["config"]}
+    found = diagnose_all([low, high, other, broken, failed])
+    labels = ["converged", "stalled", "converged", "diverged", "failed"]
+    assert [diagnosis.label for diagnosis in found] == labels
+    assert found[1].evidence["reference"] == found[0].evidence["end"]
+    assert found[1] == diagnose(high, reference=float(found[0].evidence["end"]))
 
 
 def test_the_rules_and_the_evidence_have_words() -> None:
