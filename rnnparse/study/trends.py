@@ -57,7 +57,7 @@ def as_curve(values: Iterable[float | None] | None) -> np.ndarray:
     return curve
 
 
-def student_quantile(freedom: int) -> float:
+def student_quantile(freedom: float) -> float:
     """The 97.5 % quantile of Student's t; the error is below 1 % from two degrees of freedom on.
 
     Reference:
