@@ -1,16 +1,20 @@
 """Levenberg–Marquardt against MINPACK, Adam and AdaGrad.
 
-python benchmarks/bench_levenberg_marquardt.py [--treebank FILE] [--sentences 500] [--passes 12]
+    python benchmarks/bench_levenberg_marquardt.py [--treebank FILE] [--sentences 500] [--passes 12]
 
-NIST         certified problems, from both starts. `steps` are Jacobians, `tries` evaluations of
-             the residuals besides; `digits` those of the worst parameter that are right; `ms`
-             CPU milliseconds, the median of five runs, without tracing. SciPy is
-             least_squares(method="lm") with exact derivatives by complex steps.
-Keras        ½ Σ r² of a network of 2-20-20-1 units on 2,000 points without noise, after about
-             so many CPU seconds, tracing included; the median of three seeds.
-parser       J(v) = 1/m Σ r² + λ/2 ‖v‖² for the violations r, with W and the word vectors
-             frozen, after each pass over the sentences; then CPU seconds for all passes.
-             Trained on WSJ-sample where it is there, else on the embedded treebank.
+The parts of the table, all in CPU time:
+
+    NIST         certified problems, from both starts. `steps` are Jacobians, `tries` evaluations of
+                 the residuals besides; `digits` those of the worst parameter that are right; `ms`
+                 the median of five runs, without tracing. SciPy is least_squares(method="lm") with
+                 exact derivatives by complex steps.
+    Keras        ½ Σ r² of a network of 2-20-20-1 units on 2,000 points without noise, after about
+                 so many seconds, tracing included; the median of three seeds
+    parser       J(v) = 1/m Σ r² + λ/2 ‖v‖² for the violations r, with W and the word vectors
+                 frozen, before and after each pass over the sentences, by the optimiser, its rate
+                 or damping, and its batch size; then seconds for all passes
+
+The parser trains on WSJ-sample where it is there, else on the embedded treebank.
 """
 
 from __future__ import annotations
@@ -36,8 +40,9 @@ from rnnparse.training.steps import make_step
 from rnnparse.trees.embedded import embedded_treebank
 
 # After models.tf, so that TensorFlow starts quietly.
+from rnnparse.optim.convergence import MinimizeResult  # isort: skip
 from rnnparse.optim.least_squares import fit_least_squares  # isort: skip
-from rnnparse.optim.levenberg_marquardt import LevenbergMarquardt, MinimizeResult  # isort: skip
+from rnnparse.optim.levenberg_marquardt import LevenbergMarquardt  # isort: skip
 
 ROOT = Path(__file__).resolve().parents[1]
 sys.path.insert(0, str(ROOT))

@@ -9,12 +9,8 @@ import keras
 import numpy as np
 import tensorflow as tf
 
-from rnnparse.optim.levenberg_marquardt import (
-    LevenbergMarquardt,
-    MinimizeResult,
-    StepResult,
-    Tolerances,
-)
+from rnnparse.optim.convergence import MinimizeResult, StepResult, Tolerances
+from rnnparse.optim.levenberg_marquardt import LevenbergMarquardt
 from rnnparse.optim.tape_jacobian import TapeJacobian
 
 _EXAMPLES = 512  # predicted at once

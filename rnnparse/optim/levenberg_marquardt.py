@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import functools
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
 from numbers import Real
 from typing import Any, NamedTuple
 
@@ -12,6 +11,7 @@ import keras
 import numpy as np
 import tensorflow as tf
 
+from rnnparse.optim.convergence import MinimizeResult, StepResult, Tolerances
 from rnnparse.optim.normal_equations import Blocks, NormalEquations, check_size, normal_equations
 from rnnparse.optim.tape_jacobian import TapeJacobian, is_traced
 
@@ -20,80 +20,6 @@ Jacobian = Callable[..., Blocks]
 
 # A reduction by a smaller part of the cost is lost in rounding.
 _VISIBLE = np.finfo(np.float64).eps
-
-
-@dataclass(frozen=True)
-class StepResult:
-    """What a step did. A step that was not accepted left the variables as they were; `predicted`,
-    `gain_ratio` and the lengths then tell of its first try.
-
-    Attributes:
-        cost_before, cost: ½ ‖r‖² + ½ Σ l θ² before and after.
-        accepted: whether a lower cost was found.
-        damping: μ of the step.
-        gain_ratio: reduction of the cost over `predicted`; 1 where the model is exact.
-        predicted: reduction of the cost by the linear model.
-        step_norm: ‖δ‖.
-        relative_step: ‖√D δ‖ / ‖√D θ‖, with D as in `rnnparse.optim.normal_equations`.
-        gradient_norm: ‖g‖ before the step.
-        cosine: before the step, the largest |cosine| of the angle between r and a column of J,
-            0 at a minimum, whatever the units of residuals and parameters.
-        tries: values of μ that were tried.
-    """
-
-    cost_before: float
-    cost: float
-    accepted: bool
-    damping: float
-    gain_ratio: float
-    predicted: float
-    step_norm: float
-    relative_step: float
-    gradient_norm: float
-    cosine: float
-    tries: int
-
-
-class Tolerances(NamedTuple):
-    """When to stop; all are relative, so that they do not depend on units.
-
-    Attributes:
-        gradient: stop where `StepResult.cosine` is no larger.
-        step: stop where `StepResult.relative_step` is no larger.
-        cost: stop where neither the predicted nor the actual reduction is a larger part of the
-            cost.
-    """
-
-    gradient: float = 1e-10
-    step: float = 1e-10
-    cost: float = 1e-14
-
-    def reached(self, result: StepResult) -> str:
-        """`gradient`, `step`, `cost`, `stalled` (no μ lowered the cost), or an empty string."""
-        if result.cosine <= self.gradient:
-            return "gradient"
-        if result.relative_step <= self.step:
-            return "step"
-        largest = max(result.predicted, result.cost_before - result.cost)
-        if largest <= self.cost * result.cost_before:
-            return "cost"
-        return "" if result.accepted else "stalled"
-
-
-@dataclass(frozen=True)
-class MinimizeResult:
-    """How a minimisation ended.
-
-    Attributes:
-        reason: see `Tolerances.reached`; `steps`: none of these, but no step was left. Variables
-            of float32 mostly end with `stalled`: no step of theirs is fine enough.
-        cost: ½ ‖r‖² + ½ Σ l θ² at the end.
-        history: all steps.
-    """
-
-    reason: str
-    cost: float
-    history: list[StepResult]
 
 
 class LevenbergMarquardt:

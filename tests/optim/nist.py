@@ -2,7 +2,7 @@
 
 NIST/ITL Statistical Reference Datasets, nonlinear regression, in the public domain
 (https://www.itl.nist.gov/div898/strd/nls/nls_main.shtml). Certified values hold to all their eleven
-digits; `test_levenberg_marquardt.py` checks the data against them.
+digits; `test_classical_problems.py` checks the data against them.
 """
 
 from __future__ import annotations
