@@ -38,8 +38,8 @@ def fit_least_squares(
     the last step that was accepted.
 
     With minibatches the residuals are scaled by √(N / batch), so that each batch estimates the
-    whole objective. A step fits its batch as far as μ lets it: give a `damping_range` whose least
-    μ is about the number of batches an epoch or more.
+    whole objective. A step fits its batch as far as μ lets it: where a batch has fewer residuals
+    than there are parameters, give a `damping_range` whose least μ is about the number of batches.
 
     Args:
         model: its weights change in place.

@@ -163,8 +163,8 @@ def normal_equations(
         >>> jacobian, residuals = np.array([[2.0], [0.0]]), np.array([4.0, 1.0])
         >>> zero = np.zeros(1)
         >>> equations = normal_equations(jacobian, residuals, zero, zero, zero)
-        >>> float(equations.solve(1.0)[0])
-        -1.0
+        >>> equations.solve(1.0).round(9)
+        array([-1.])
     """
     space = ParameterSpace if len(parameters) <= len(residuals) else ResidualSpace
     return space(blocks, residuals, parameters, l2, before)
