@@ -23,6 +23,7 @@ if TYPE_CHECKING:
     from rnnparse.optim.freezing import freeze, unfreeze
     from rnnparse.optim.least_squares import fit_least_squares
     from rnnparse.optim.levenberg_marquardt import LevenbergMarquardt
+    from rnnparse.optim.per_example import PerExampleModel
     from rnnparse.parser import Parser, ParseResult, ScoredTree, load
     from rnnparse.study.runner import Study
     from rnnparse.training.pipeline import train
@@ -40,6 +41,7 @@ _HOMES = {
     "LevenbergMarquardt": "rnnparse.optim.levenberg_marquardt",
     "ParseResult": "rnnparse.parser",
     "Parser": "rnnparse.parser",
+    "PerExampleModel": "rnnparse.optim.per_example",
     "ScoredTree": "rnnparse.parser",
     "Study": "rnnparse.study.runner",
     "TrainingConfig": "rnnparse.config",
@@ -67,6 +69,7 @@ __all__ = [
     "LevenbergMarquardt",
     "ParseResult",
     "Parser",
+    "PerExampleModel",
     "ScoredTree",
     "Study",
     "TrainingConfig",
