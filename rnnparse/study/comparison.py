@@ -13,7 +13,7 @@ from rnnparse.study.trends import student_quantile
 
 Records = Sequence[Mapping[str, Any]]
 
-CLEAR = 6.0
+CLEAR = 4.0
 """Settings that are so many standard errors apart are not drawn for."""
 
 
@@ -193,7 +193,9 @@ def _weights(sentences: int, samples: int, rng: np.random.Generator) -> np.ndarr
 
 def _f1(counts: np.ndarray, weights: np.ndarray) -> np.ndarray:
     """F1 in per cent of each draw and seed, [samples, S]; 0 where a draw has no bracket."""
-    matched, brackets = (weights @ counts[:, part].T for part in (0, 1))
+    seeds, parts, sentences = counts.shape
+    sums = weights @ counts.reshape(-1, sentences).T
+    matched, brackets = sums.reshape(-1, seeds, parts).transpose(2, 0, 1)
     return 100.0 * matched / np.where(brackets > 0, brackets, 1.0)
 
 
@@ -223,8 +225,13 @@ def _comparison(drawn: np.ndarray, one: np.ndarray, other: np.ndarray) -> Compar
     )
 
 
+def _whole_f1(counts: np.ndarray) -> np.ndarray:
+    """F1 in per cent of each seed, [S], on the sentences themselves."""
+    return _f1(counts, np.ones((1, counts.shape[2])))[0]
+
+
 def _mean_f1(counts: np.ndarray) -> float:
-    return float(_f1(counts, np.ones((1, counts.shape[2]))).mean())
+    return float(_whole_f1(counts).mean())
 
 
 def _by_delta_method(one: np.ndarray, other: np.ndarray) -> Comparison:
@@ -235,16 +242,14 @@ def _by_delta_method(one: np.ndarray, other: np.ndarray) -> Comparison:
         whole = max(float(brackets.sum()), 1.0)
         f1 = 100.0 * matched.sum() / whole
         influences.append((100.0 * matched - f1 * brackets) / whole)
-        by_seed = _f1(counts, np.ones((1, counts.shape[2])))[0]
+        by_seed = _whole_f1(counts)
         seeds += float(by_seed.var(ddof=1)) / len(by_seed) if len(by_seed) > 1 else 0.0
     variance = float(np.square(influences[0] - influences[1]).sum()) + seeds
     difference = _mean_f1(one) - _mean_f1(other)
     return _normal(difference, math.sqrt(variance), one.shape[2], (len(one), len(other)))
 
 
-def _normal(
-    difference: float, error: float, sentences: int, seeds: tuple[int, int]
-) -> Comparison:
+def _normal(difference: float, error: float, sentences: int, seeds: tuple[int, int]) -> Comparison:
     """A comparison by a normal distribution with this standard error."""
     distance = abs(difference) / error if error else math.inf if difference else 0.0
     return Comparison(

@@ -1,9 +1,10 @@
 """Why a trial converges or does not: a class by stated rules, the evidence, and advice.
 
-The rules are in `RULES`, tried in that order; the first that holds gives the label. Their numbers
-are the constants below. All are relative, so that a rule's verdict does not change when objective
-and reference are multiplied by a positive number. They do change when a constant is added: whether
-a fall is small is judged by the level.
+The rules are in `RULES`, tried in that order; the first that holds gives the label. (Only an
+optimum that is reached comes before oscillation.) Their numbers are the constants below; "fall",
+"flat" and "swing" are measured as in `rnnparse.study.evidence.Objective`. All are relative, so that
+a verdict does not change when objective and reference are multiplied by a positive number. It does
+change when a constant is added: whether a fall is small is judged by the level.
 """
 
 from __future__ import annotations
@@ -53,25 +54,29 @@ SOLVER_AXES = ("optimizer", "learning_rate", "batch_size", "epochs", "momentum")
 
 RULES = {
     "failed": "The trial raised an error, ran out of memory, or recorded no objective.",
-    "diverged": "A value of the objective is infinite or no number; or the last quarter's median "
-    "is above the start by 25 % and by four times the noise; or the last half rises, beyond four "
-    "standard errors, by 25 % of what the objective had fallen and 5 % of its level.",
+    "diverged": "A value of the objective is infinite, no number, or a million times the start; or "
+    "the last quarter's median is above the start by 25 % and by four times the noise; or the last "
+    "half rises, beyond four standard errors, by 25 % of what the objective had fallen and by 5 % "
+    "of its level.",
     "overfitting": "Dev F1 is below its peak by 0.5 % of it and by three standard errors, while "
     "objective and loss on the training set went on falling.",
     "oscillating": "The objective does not fall by more than it swings, and swings by 5 % of its "
     "level or 10 % of its fall, with more sign changes than noise has (p < 0.005) or a period "
-    "(p < 0.0001); or it swings by 15 % of its level and updates are 5 % of the weights.",
-    "converged": "A line through the last half falls by no more than 5 % of the whole fall (or "
-    "does so within its interval, which stays below 25 %), and the end is as low as the reference "
-    "or the curve itself has been, up to 10 % of the fall. Where the optimum is known: the best "
-    "iterate has gone 99 % of the way.",
-    "stalled": "The last half is as flat, but the end is higher than that; or the objective never "
-    "fell beyond noise, though the updates moved the weights by 5 % of their length, or stopped.",
-    "too few updates": "The objective falls, no more slowly than at the start, but has gone less "
-    "than 20 % of the way to the reference (to 0 without one), and the updates' lengths sum up to "
-    "less than half the weights' length; or nothing has moved and they sum up to less than 5 %; or "
-    "the updates are too few to tell a slope from noise.",
-    "improving": "The last half falls by more than 5 % of the whole fall: the budget ended first.",
+    "(p < 0.0001); or it is flat, swings by 15 % of its level, and updates are 5 % of the weights.",
+    "converged": "The objective has fallen, and is flat: the line through its last half falls by "
+    "no more than 5 % of the whole fall (or of the loss, where that is less), or its interval has "
+    "0 in it and stays below 25 %; and it is low: no more than 10 % of the fall above the "
+    "reference and above its own lowest. Where the optimum is known: the best iterate has gone "
+    "99 % of the way, whatever the last ones do.",
+    "stalled": "The objective is flat but not low; or it never fell beyond noise (by 1 % and two "
+    "standard errors), although the updates' lengths sum up to 5 % of the weights' length or the "
+    "updates have stopped.",
+    "too few updates": "The objective falls, not clearly more slowly than at the start, but has "
+    "gone less than 20 % of the way to the reference (to 0 without one), and the updates' lengths "
+    "sum up to less than half the weights' length; or nothing moved and they sum up to less than "
+    "5 %; or there are too few updates to tell a slope from noise.",
+    "improving": "None of these: the objective still falls, and the budget ended first. For convex "
+    "problems also where the objective is flat but the best iterate still nears the optimum.",
 }
 """Label → the rule that gives it, in the order in which they are tried."""
 

@@ -109,7 +109,7 @@ class Penalty:
 
     @property
     def loss_moves(self) -> str:
-        """"falls", "rises" or "stays": beyond two standard errors and 1 % or not."""
+        """Beyond two standard errors and 1 %: "falls", "rises", or else "stays"."""
         change = self.loss_end - self.loss_start
         if abs(change) <= max(2 * self.loss_error, LEAST_SCALE * abs(self.loss_start)):
             return "stays"
