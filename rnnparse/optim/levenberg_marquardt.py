@@ -162,8 +162,8 @@ class LevenbergMarquardt:
         """Steps until a tolerance is reached.
 
         Args:
-            residuals, jacobian: as for `step`; `residuals` is traced once, as a `tf.function`,
-                unless a Jacobian is given.
+            residuals, jacobian: as for `step`; `residuals` is traced once, as a `tf.function`
+                without AutoGraph, unless a Jacobian is given.
             steps: at most so many.
             tolerances: when to stop.
 
@@ -171,7 +171,7 @@ class LevenbergMarquardt:
             ValueError, ConfigError: as `step`.
         """
         if jacobian is None and not is_traced(residuals):
-            residuals = tf.function(residuals)
+            residuals = tf.function(residuals, autograph=False)
         history: list[StepResult] = []
         reason = ""
         while not reason and len(history) < steps:

@@ -50,7 +50,7 @@ class TapeJacobian:
         if function is not residuals:
             rows = functools.partial(_rows, residuals, self._variables, self._chunk)
             if is_traced(residuals):
-                rows = tf.function(rows, reduce_retracing=True)
+                rows = tf.function(rows, autograph=False, reduce_retracing=True)
                 self._kept = residuals, rows
         for start in range(0, count, self._chunk):
             yield np.asarray(rows(tf.constant(start), *data))

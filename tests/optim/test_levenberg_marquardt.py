@@ -348,3 +348,16 @@ def test_variables_must_be_of_a_float_dtype() -> None:
     for variables in ([], [tf.Variable([1, 2])]):
         with pytest.raises(ValueError, match="float"):
             LevenbergMarquardt(variables)
+
+
+def test_residuals_may_be_typed_where_there_is_no_source(
+    capfd: pytest.CaptureFixture[str],
+) -> None:
+    """As in a console: AutoGraph would fail to read them, or warn at length."""
+    names: dict[str, Any] = {}
+    exec("def residuals():\n    return x * x - 2.0\n", names)
+    names["x"] = variable = keras.Variable([1.0], dtype="float64")
+    result = LevenbergMarquardt([variable]).minimize(names["residuals"])
+    assert float(variable[0]) == pytest.approx(2**0.5)
+    assert result.cost < 1e-20
+    assert "AutoGraph" not in capfd.readouterr().err
