@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+import socket
 import warnings
 from collections.abc import Generator, Iterable, Iterator
 from contextlib import ExitStack, contextmanager
@@ -18,6 +19,7 @@ BACKENDS = ("processes", "ray", "dask")
 # By name, as their packages may be absent.
 _DEATHS = {"TerminatedWorkerError", "RayActorError", "WorkerCrashedError", "KilledWorker"}
 _OUT_OF_MEMORY = "OutOfMemoryError"  # Ray's
+_ANSWER_SECONDS = 10.0
 
 
 class WorkerDied(Exception):
@@ -92,7 +94,7 @@ def open_pool(backend: str, jobs: int, address: str | None) -> Iterator[Pool]:
     Raises:
         ConfigError: no such backend, or an address for processes.
         MissingExtraError: the package of the backend is absent.
-        StudyError: the cluster does not answer, or has a single core.
+        StudyError: the cluster does not answer, or is one of Ray's with a single core.
     """
     check_backend(backend, jobs, address)
     with ExitStack() as stack:
@@ -123,7 +125,7 @@ def _ray(jobs: int, address: str | None) -> Iterator[Pool]:
         raise MissingExtraError("ray", "ray") from None
 
     class Unordered(RayBackend):
-        """Ray's backend; its callbacks come at once, so that results can be had as they come."""
+        """Ray's backend says of itself what is true of multiprocessing's, but not of Ray's."""
 
         supports_return_generator = True
 
@@ -131,13 +133,13 @@ def _ray(jobs: int, address: str | None) -> Iterator[Pool]:
     with ExitStack() as stack:
         if not ray.is_initialized():
             options = {} if address else {"num_cpus": max(jobs or cpu_count(), 2)}
-            try:
+            with _answer("Ray", address):
                 ray.init(address=address, include_dashboard=False, log_to_driver=False, **options)
-            except (ConnectionError, RuntimeError, ValueError) as error:
-                raise StudyError(f"no Ray cluster answers at {address}: {error}") from None
             stack.callback(ray.shutdown)
         cores = int(ray.cluster_resources().get("CPU", 0))
-        yield Pool("rnnparse-ray", _at_most(jobs, cores))
+        if cores < 2:
+            raise StudyError("the Ray cluster has a single core; two or more are needed")
+        yield Pool("rnnparse-ray", min(jobs or cores, cores))
 
 
 @contextmanager
@@ -146,23 +148,46 @@ def _dask(jobs: int, address: str | None) -> Iterator[Pool]:
         from distributed import Client, LocalCluster
     except ImportError:
         raise MissingExtraError("distributed", "dask") from None
+    from joblib._dask import DaskDistributedBackend
+
+    class Telling(DaskDistributedBackend):
+        """Joblib's backend waits for ever for a trial whose worker has died; this one does not."""
+
+        def submit(self, func: Any, callback: Any = None) -> Any:
+            future = super().submit(func, callback)
+            future.add_done_callback(
+                lambda done: callback(done.exception()) if done.exception() else None
+            )
+            return future
+
+        def effective_n_jobs(self, n_jobs: int) -> int:
+            # With one worker, and be it while others are started anew, joblib would run trials in
+            # this process, which is to outlive them.
+            return max(2, super().effective_n_jobs(n_jobs))
+
+    register_parallel_backend("rnnparse-dask", Telling)
     with ExitStack() as stack:
+        source: Any = address
         if address is None:
             workers = max(jobs or cpu_count(), 2)
-            address = stack.enter_context(
+            source = stack.enter_context(
                 LocalCluster(n_workers=workers, threads_per_worker=1, dashboard_address=None)
             )
-        try:
-            client = stack.enter_context(Client(address))
-        except (OSError, ValueError) as error:
-            raise StudyError(f"no Dask cluster answers at {address}: {error}") from None
-        yield Pool("dask", _at_most(jobs, sum(client.ncores().values())))
+        with _answer("Dask", address):
+            client = stack.enter_context(Client(source))
+        yield Pool("rnnparse-dask", jobs or max(1, sum(client.ncores().values())))
 
 
-def _at_most(jobs: int, cores: int) -> int:
-    if cores < 2:
-        raise StudyError("the cluster has a single core; two or more are needed")
-    return min(jobs or cores, cores)
+@contextmanager
+def _answer(name: str, address: str | None) -> Iterator[None]:
+    """Turn what says that a cluster does not answer into a StudyError, and soon."""
+    try:
+        found = re.search(r"([^/:]+):(\d+)$", address or "")
+        if found:  # Ray alone would try for minutes
+            socket.create_connection((found[1], int(found[2])), _ANSWER_SECONDS).close()
+        yield
+    except (OSError, RuntimeError, ValueError, OverflowError) as error:
+        raise StudyError(f"no {name} cluster answers at {address}: {error}") from None
 
 
 def _death(error: Exception) -> WorkerDied | None:
@@ -175,8 +200,8 @@ def _death(error: Exception) -> WorkerDied | None:
     # Only loky tells how its workers ended, as in {SIGKILL(-9)}.
     ends = re.search(r"exit codes of the workers are \{((\w+)\(-?\d+\))", str(error))
     if ends is None:
-        first = str(error).strip().split("\n")[0]
-        return WorkerDied("failed", {"type": type(error).__name__, "message": first})
+        message = "the worker died while it ran the trial"
+        return WorkerDied("failed", {"type": type(error).__name__, "message": message})
     if ends[2] == "SIGKILL":
         message = "the process of the trial was killed, as systems do when memory runs out"
         return WorkerDied("out of memory", {"type": "SIGKILL", "message": message})

@@ -8,11 +8,14 @@ from contextlib import closing
 from pathlib import Path
 from typing import Any
 
+from rnnparse.errors import StudyError
 from rnnparse.study.backends import Pool, WorkerDied
 from rnnparse.study.curve import Curve
 from rnnparse.study.records import make_record
 from rnnparse.study.space import Trial
 from rnnparse.study.worker import Task, versions
+
+_ATTEMPTS = 3
 
 
 class Driver:
@@ -36,23 +39,51 @@ class Driver:
         self.pool, self.make_task, self.keep = pool, make_task, keep
 
     def run(self, trials: Sequence[Trial]) -> None:
-        """Run trials, which start in their order."""
+        """Run trials, which start in their order.
+
+        Raises:
+            StudyError: no worker lives long enough to begin a trial.
+        """
         waiting = deque(trials)
         while waiting:
-            taken: dict[str, Trial] = {}
-            try:
-                with closing(self.pool.run(self._tasks(waiting, taken))) as records:
-                    for record in records:
-                        del taken[record["id"]]
-                        self.keep(record)
-            except WorkerDied as died:
-                suspects = self._suspects(list(taken.values()))
-                others = [trial for trial in taken.values() if trial not in suspects]
-                waiting.extendleft(reversed(others))
-                if len(suspects) == 1:
-                    self._blame(suspects[0], died)
-                else:
-                    self._try_alone(suspects)
+            left, died = self._attempt(waiting)
+            suspects = self._suspects(left)
+            waiting.extendleft(reversed([trial for trial in left if trial not in suspects]))
+            if died is not None and len(suspects) == 1:
+                self._blame(suspects[0], died)
+            else:
+                for trial in suspects:
+                    self._run_alone(trial)
+
+    def _run_alone(self, trial: Trial) -> None:
+        sign = self.make_task(trial).sign
+        for _ in range(_ATTEMPTS):
+            left, died = self._attempt(deque([trial]), alone=True)
+            if not left:
+                return
+            if died is not None and (sign is None or Path(sign).exists()):
+                self._blame(trial, died)
+                return
+        raise StudyError(f"workers die before they begin a trial: {died}")
+
+    def _attempt(
+        self, waiting: deque[Trial], alone: bool = False
+    ) -> tuple[list[Trial], WorkerDied | None]:
+        """Run trials until a worker dies.
+
+        Returns:
+            The trials that were taken and have no record, and how the worker died. Now and then
+            joblib just stops when one has, without a word.
+        """
+        taken: dict[str, Trial] = {}
+        try:
+            with closing(self.pool.run(self._tasks(waiting, taken), alone=alone)) as records:
+                for record in records:
+                    del taken[record["id"]]
+                    self.keep(record)
+        except WorkerDied as died:
+            return list(taken.values()), died
+        return list(taken.values()), None
 
     def _tasks(self, waiting: deque[Trial], taken: dict[str, Trial]) -> Iterator[Task]:
         while waiting:
@@ -69,15 +100,6 @@ class Driver:
                 Path(sign).unlink()
                 running.append(trial)
         return running or list(taken)
-
-    def _try_alone(self, suspects: Sequence[Trial]) -> None:
-        for trial in suspects:
-            try:
-                with closing(self.pool.run([self.make_task(trial)], alone=True)) as records:
-                    for record in records:
-                        self.keep(record)
-            except WorkerDied as died:
-                self._blame(trial, died)
 
     def _blame(self, trial: Trial, died: WorkerDied) -> None:
         task = self.make_task(trial)

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import os
-import tempfile
-from collections.abc import Callable, Iterable, Mapping, Sequence
-from contextlib import ExitStack
+import shutil
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
 from datetime import datetime, timezone
 from pathlib import Path
@@ -29,6 +29,8 @@ from rnnparse.study.records import (
 )
 from rnnparse.study.space import Space, Trial
 from rnnparse.study.worker import Task, versions
+
+_SIGNS = ".running"
 
 
 @dataclass(frozen=True)
@@ -202,9 +204,7 @@ class Study:
         hashed = data_hash(self.data)
         with ExitStack() as stack:
             pool = stack.enter_context(open_pool(self.backend, self.jobs, self.address))
-            signs = None
-            if pool.local:
-                signs = Path(stack.enter_context(tempfile.TemporaryDirectory()))
+            signs = stack.enter_context(self._signs()) if pool.local else None
             progress = stack.enter_context(
                 Progress(self.trials, ended, self.measure, signs, show=show)
             )
@@ -222,6 +222,17 @@ class Study:
                 Driver(pool, make_task, keep).run(waiting)
             except KeyboardInterrupt:
                 raise KeyboardInterrupt(self._way_on()) from None
+
+    @contextmanager
+    def _signs(self) -> Iterator[Path]:
+        """A folder for signs of life. One from before was left by a driver that was killed."""
+        signs = self.folder / _SIGNS
+        shutil.rmtree(signs, ignore_errors=True)
+        signs.mkdir()
+        try:
+            yield signs
+        finally:
+            shutil.rmtree(signs, ignore_errors=True)
 
     def _way_on(self) -> str:
         ended = self.file.finished_ids() & {trial.id for trial in self.trials}

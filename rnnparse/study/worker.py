@@ -55,18 +55,17 @@ def run_task(task: Task) -> dict[str, Any]:
         StudyError: the trial function cannot be loaded here.
     """
     _prepare_process(task.driver)
+    function = _load(task.function)
     curve, error, status = Curve(), None, "finished"
-    began = time.perf_counter()
     sign = _Sign(task.sign)
+    began = time.perf_counter()
     try:
-        function = _load(task.function)
-        try:
-            curve = _collect(function(dict(task.trial.config), task.trial.seed), curve, sign)
-            if curve.diverged():
-                status = "diverged"
-        except (Exception, SystemExit) as caught:
-            status = "out of memory" if _is_out_of_memory(caught) else "failed"
-            error = describe(caught)
+        curve = _collect(function(dict(task.trial.config), task.trial.seed), curve, sign)
+        if curve.diverged():
+            status = "diverged"
+    except (Exception, SystemExit) as caught:
+        status = "out of memory" if _is_out_of_memory(caught) else "failed"
+        error = describe(caught)
     finally:
         sign.remove()
     return make_record(

@@ -312,6 +312,15 @@ def test_a_function_that_cannot_be_sent_or_loaded_is_named(tmp_path: Path) -> No
         study.run(progress=False)
     assert study.records() == []  # no trial is to blame
 
+    class Deadly(Unloadable):
+        def __reduce__(self) -> Any:
+            return (os._exit, (3,))
+
+    study = Study({"x": [1, 2]}, Deadly(), tmp_path)
+    with pytest.raises(StudyError, match=r"workers die before they begin a trial: .*EXIT\(3\)"):
+        study.run(progress=False)
+    assert study.records() == []
+
 
 def test_backends_and_their_packages_are_checked(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch

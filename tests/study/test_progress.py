@@ -1,0 +1,127 @@
+"""What a running study shows."""
+
+from __future__ import annotations
+
+import io
+import json
+import time
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from rnnparse.study.curve import Curve
+from rnnparse.study.progress import Measure, Progress
+from rnnparse.study.records import RecordFile, make_record
+from rnnparse.study.space import Space
+
+TRIALS = Space({"rate": [0.1, 0.01], "size": [3, 4], "same": ["x"]}).trials()
+
+
+class Terminal(io.StringIO):
+    """A stream that says it is a terminal."""
+
+    def isatty(self) -> bool:
+        return True
+
+
+def record(i: int, f1: float | None, status: str = "finished") -> dict[str, Any]:
+    epochs = [{"epoch": 1, "f1": 1.0}, {"epoch": 2, "f1": f1}]
+    return make_record(TRIALS[i].config, 0, status, Curve({"objective": [1.0, 2.0]}, epochs))
+
+
+def settings(i: int) -> str:
+    config = TRIALS[i].config
+    return f"{config['rate']} {config['size']}"
+
+
+def test_the_better_value_is_the_higher_or_the_lower_one_and_the_latest_counts() -> None:
+    more, less = Measure("f1", maximize=True), Measure()
+    assert more.better(2, 1) and not more.better(1, 1) and not more.better(1, 2)
+    assert less.better(1, 2) and not less.better(2, 2) and not less.better(2, 1)
+    for measure in (more, less):
+        assert measure.better(1, None) and not measure.better(None, 1)
+        assert not measure.better(None, None)
+    assert more.of(record(0, 70.0)) == 70.0 and more.of(record(0, None)) is None
+    assert less.of(record(0, 70.0)) == 2.0 and Measure("other").of(record(0, 70.0)) is None
+
+
+def test_a_bar_counts_statuses_and_names_the_best() -> None:
+    file = io.StringIO()
+    with Progress(TRIALS, [], Measure("f1", True), None, file=file) as progress:
+        for i, f1, status in ((0, 70.0, "finished"), (1, 80.0, "finished"), (2, 90.0, "diverged")):
+            progress.note(record(i, f1, status))
+        progress.note(record(3, 75.0))
+    last = file.getvalue().strip().split("\r")[-1]
+    assert "4/4" in last
+    assert last.endswith(f"3 finished; 1 diverged; best f1 80: {settings(1)}]")
+    assert "running" not in file.getvalue() and "same" not in file.getvalue()
+
+
+def test_a_study_that_goes_on_counts_what_has_ended_before(tmp_path: Path) -> None:
+    with RecordFile(tmp_path) as records:
+        records.append(record(0, 85.0))
+        records.append(record(1, 99.0, "failed"))
+        records.append(record(2, None))
+        heads = list(records.heads("f1"))
+    assert [head["value"] for head in heads] == [85.0, 99.0, None]
+    file = io.StringIO()
+    with Progress(TRIALS, heads, Measure("f1", True), None, file=file) as progress:
+        progress.note(record(3, 84.0))
+    last = file.getvalue().strip().split("\r")[-1]
+    assert "4/4" in last and last.endswith(f"3 finished; 1 failed; best f1 85: {settings(0)}]")
+
+
+@pytest.mark.parametrize(
+    ("updates", "epochs", "value"),
+    [
+        ({"f1": [1.0, -2.5e-07]}, [], -2.5e-07),
+        ({"f1": [3]}, [], 3.0),
+        ({"f1": []}, [], None),
+        ({"f1": [1.0, float("nan")]}, [], None),
+        ({"f1": [1.0], "other": [2.0]}, [{"f1": 5.5}, {"f1": 7}], 7.0),
+        ({}, [{"f1": 5.5, "g": [1, 2]}, {"g": [3]}], 5.5),
+        ({"other": [2.0]}, [{"g": {"f": 3}}], None),
+    ],
+)
+def test_the_latest_value_is_found_without_reading_the_curve(
+    tmp_path: Path, updates: dict[str, Any], epochs: list[dict[str, Any]], value: float | None
+) -> None:
+    error = {"type": "E", "message": '"f1":9 \\"f1\\":9'}
+    with RecordFile(tmp_path) as file:
+        file.append(make_record({}, 0, "failed", Curve(updates, epochs), error=error))
+        [head] = file.heads("f1")
+        assert head["value"] == value == Measure("f1").of(file.load()[0])
+
+
+def test_a_terminal_has_a_table_of_running_and_ended_trials(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("COLUMNS", "60")
+    (tmp_path / TRIALS[1].id).write_text(json.dumps({"updates": 12, "f1": 55.5}))
+    (tmp_path / TRIALS[2].id).write_text(json.dumps({"updates": 0}))
+    (tmp_path / TRIALS[3].id).write_text("{")  # it is being written
+    file = Terminal()
+    with Progress(TRIALS, [], Measure("f1", True), tmp_path, file=file) as progress:
+        progress.note(record(0, 70.0, "out of memory"))
+        rows = [line.split("  ") for line in progress.table()]
+        table = [[cell.strip() for cell in row if cell.strip()] for row in rows]
+        assert table[0] == ["rate", "size", "updates", "f1"]
+        assert sorted(table[1:3]) == sorted(
+            [
+                ["running", *settings(1).split(), "12", "55.5"],
+                ["running", *settings(2).split(), "0", "-"],
+            ]
+        )
+        assert table[3:] == [["out of memory", *settings(0).split(), "2", "70"]]
+        end = time.monotonic() + 60
+        while "out of memory" not in file.getvalue() or "running" not in file.getvalue():
+            assert time.monotonic() < end
+            time.sleep(0.02)
+
+
+def test_nothing_is_shown_where_nobody_wants_it(tmp_path: Path) -> None:
+    file = Terminal()
+    with Progress(TRIALS, [], Measure(), tmp_path, show=False, file=file) as progress:
+        progress.note(record(0, 70.0))
+    assert file.getvalue() == ""
