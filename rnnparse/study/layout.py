@@ -57,13 +57,13 @@ def panels(results: Results) -> list[Panel]:
     places = [{canonical(x): i for i, x in enumerate(axis.values)} for axis in axes]
 
     def place(axis: int, setting: int) -> int:
-        value = results.settings[setting].config.get(axes[axis].name)
+        value = results.settings[setting]["config"].get(axes[axis].name)
         return 0 if axis < 0 else places[axis][canonical(value)]
 
     found: dict[tuple[int, ...], Panel] = {}
     for setting in range(len(results.settings)):
         key = tuple(place(axis, setting) for axis in aside)
-        config = results.settings[setting].config
+        config = results.settings[setting]["config"]
         name = ", ".join(showing(axes[axis].name, config.get(axes[axis].name)) for axis in aside)
         cells = found.setdefault(key, Panel(name)).cells
         cells.setdefault((place(rows, setting), place(columns, setting)), []).append(setting)

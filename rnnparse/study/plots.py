@@ -16,7 +16,7 @@ from rnnparse.errors import MissingExtraError
 from rnnparse.files import write_atomically
 from rnnparse.study.layout import ColourScale, Panel, best_of, map_axes, panels
 from rnnparse.study.records import canonical
-from rnnparse.study.results import Metric, Results, load_results, series, showing, text, title
+from rnnparse.study.results import Results, load_results, series, showing, text, title
 from rnnparse.study.trends import as_curve, student_quantile
 
 MAP, CURVES = "map.svg", "curves.svg"
@@ -92,7 +92,7 @@ def _draw_map(results: Results) -> Any:
             ticks.set_ticks(range(len(axis.values)) if axis else ())
             ticks.set_ticklabels([text(value) for value in axis.values] if axis else ())
     axis_names = " by ".join(title(axis.name) for axis in (rows, columns) if axis)
-    metric = title(results.metrics[0].name) if results.metrics else "diagnosis"
+    metric = title(results.metrics[0].name)
     figure.suptitle(f"{results.about['name']}: {metric}, {axis_names}", fontsize=10)
     figure.tight_layout()
     return figure
@@ -100,8 +100,6 @@ def _draw_map(results: Results) -> Any:
 
 def _means(results: Results) -> list[float | None]:
     """The first metric of each setting."""
-    if not results.metrics:
-        return [None] * len(results.settings)
     return [mean for mean, _ in results.means[0]]
 
 
@@ -110,7 +108,7 @@ def _draw_panel(results: Results, panel: Panel, axes: Any, means: Sequence[float
     from matplotlib.patches import Rectangle
 
     axes.set_title(panel.name, loc="left")
-    metric = results.metrics[0] if results.metrics else Metric("", True)
+    metric = results.metrics[0]
     there = [mean for mean in means if mean is not None]
     scale = ColourScale.of(there, metric.higher) if there else None
     for (row, column), settings in panel.cells.items():
@@ -118,7 +116,7 @@ def _draw_panel(results: Results, panel: Panel, axes: Any, means: Sequence[float
         mean = means[setting]
         fill = "#e7e7e3" if scale is None or mean is None else _colour(scale.share(mean))
         axes.add_patch(Rectangle((column - 0.47, row - 0.46), 0.94, 0.92, color=fill, lw=0))
-        label = results.settings[setting].label
+        label = results.settings[setting]["label"]
         ink = {"ha": "center", "color": "white" if _is_dark(fill) else "black"}
         axes.text(column, row - 0.02, "–" if mean is None else f"{mean:.4g}", va="bottom", **ink)
         axes.text(column, row + 0.06, _SHORT.get(label, label), va="top", fontsize=6, **ink)
@@ -175,7 +173,7 @@ def _main_curve(results: Results) -> tuple[str, str]:
 def _by_column(results: Results, rows: int, value: Any, columns: int) -> list[int]:
     """The settings of a row of the map, other axes as the best has them; of many, some."""
     axes = results.axes
-    like = results.settings[results.best or 0].config
+    like = results.settings[results.best or 0]["config"]
     free = {axes[i].name for i in (rows, columns) if i >= 0}
     wanted = {name: x for name, x in like.items() if name not in free}
     if rows >= 0:
@@ -185,9 +183,9 @@ def _by_column(results: Results, rows: int, value: Any, columns: int) -> list[in
     found = [
         i
         for i, setting in enumerate(results.settings)
-        if all(setting.config.get(name) == x for name, x in wanted.items())
+        if all(setting["config"].get(name) == x for name, x in wanted.items())
     ]
-    found.sort(key=lambda i: order.index(canonical(results.settings[i].config.get(column))))
+    found.sort(key=lambda i: order.index(canonical(results.settings[i]["config"].get(column))))
     picks = np.linspace(0, len(found) - 1, min(len(found), _MOST_LINES)).round().astype(int)
     return [found[i] for i in picks]
 
@@ -198,13 +196,13 @@ def _draw_lines(
     """Means over seeds, with their 95 % intervals; logarithmic where curves are far apart."""
     kind, name = f"{curve[0]}s", curve[1]
     for i, setting in enumerate(settings):
-        records = [results.records[trial] for trial in results.settings[setting].trials]
+        records = [results.records[trial] for trial in results.settings[setting]["trials"]]
         low, mean, high = _band([as_curve(series(record, kind).get(name)) for record in records])
         if not np.isfinite(mean).any():
             continue
         x = np.arange(1, len(mean) + 1)
         axis = results.axes[columns].name if columns >= 0 else None
-        label = text(results.settings[setting].config.get(axis)) if axis else None
+        label = text(results.settings[setting]["config"].get(axis)) if axis else None
         colour, dash = _COLOURS[i % len(_COLOURS)], _DASHES[i // len(_COLOURS)]
         marker = "o" if len(mean) == 1 else None
         axes.plot(x, mean, color=colour, ls=dash, lw=1.2, label=label, marker=marker)
@@ -215,7 +213,7 @@ def _draw_lines(
 
 def _shared(results: Results, free: Sequence[int]) -> str:
     """The values of the axes that vary in the study, but not in a drawing."""
-    config = results.settings[results.best or 0].config
+    config = results.settings[results.best or 0]["config"]
     return ", ".join(
         showing(axis.name, config.get(axis.name))
         for i, axis in enumerate(results.axes)

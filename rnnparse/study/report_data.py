@@ -3,10 +3,9 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator
 from typing import Any
 
-from rnnparse.study.command import train_command
 from rnnparse.study.diagnose import LABELS, RULES
 from rnnparse.study.evidence import EVIDENCE
 from rnnparse.study.layout import map_axes
@@ -17,6 +16,7 @@ from rnnparse.study.stretches import draw_together, stretch_edges
 MOST_POINTS = 100
 """A curve is drawn with so many points, or fewer in a study of many trials."""
 _ALL_POINTS = 400_000
+_FIRST_LINES = 6
 _DIGITS = {"dev_f1": 2}
 _ORDER = (
     *("dev_f1", "objective", "loss", "violated", "gradient_norm", "update_ratio"),
@@ -35,12 +35,10 @@ class ReportData:
 
     Args:
         results: of the study.
-        best: place of the best setting among the settings, or None.
-        alike: of each setting, whether it differs from the best within noise.
     """
 
-    def __init__(self, results: Results, best: int | None, alike: Sequence[bool]) -> None:
-        self.results, self.best, self.alike = results, best, alike
+    def __init__(self, results: Results) -> None:
+        self.results = results
         self.points = max(12, min(MOST_POINTS, _ALL_POINTS // max(1, len(results.records))))
         self.series = {
             kind: _names(name for r in results.records for name in series(r, kind))
@@ -53,7 +51,11 @@ class ReportData:
         records = self.results.records
         return [
             max(
-                (len(x) for trial in setting.trials for x in series(records[trial], kind).values()),
+                (
+                    len(x)
+                    for trial in setting["trials"]
+                    for x in series(records[trial], kind).values()
+                ),
                 default=0,
             )
             for setting in self.results.settings
@@ -84,7 +86,7 @@ class ReportData:
             "settings": self._settings(),
             "trials": self._trials(),
             "errors": dict(self._errors()),
-            "best": self.best,
+            "best": results.best,
             "map": dict(zip(("rows", "columns"), map_axes(results.axes), strict=True)),
             "shown": self._shown(),
         }
@@ -101,18 +103,18 @@ class ReportData:
         ]
         return {
             "config": [
-                [place[canonical(s.config.get(axis.name))] for s in results.settings]
+                [place[canonical(s["config"].get(axis.name))] for s in results.settings]
                 for axis, place in zip(results.axes, places, strict=True)
             ],
-            "label": [LABELS.index(setting.label) for setting in results.settings],
+            "label": [LABELS.index(setting["label"]) for setting in results.settings],
             "metrics": metrics,
-            "alike": [int(alike) for alike in self.alike],
+            "alike": [int(alike) for alike in results.alike],
             **self.lengths,
         }
 
     def _trials(self) -> dict[str, Any]:
         records, settings = self.results.records, self.results.settings
-        of = {trial: i for i, setting in enumerate(settings) for trial in setting.trials}
+        of = {trial: i for i, setting in enumerate(settings) for trial in setting["trials"]}
         return {
             "id": [record["id"] for record in records],
             "setting": [of[trial] for trial in range(len(records))],
@@ -128,19 +130,24 @@ class ReportData:
                 yield trial, f"{record['error']['type']}: {record['error']['message']}"
 
     def _shown(self) -> list[int]:
-        """The settings that are drawn at first: the best, and the same in the other columns."""
-        if self.best is None:
-            return list(range(min(1, len(self.results.settings))))
-        _, column = map_axes(self.results.axes)
-        name = self.results.axes[column].name if column >= 0 else None
-
-        def others(config: Mapping[str, Any]) -> str:
-            return canonical({key: value for key, value in config.items() if key != name})
-
+        """The settings that are drawn at first: the best, and the same in other columns."""
         settings = self.results.settings
-        same = others(settings[self.best].config)
-        found = [i for i, setting in enumerate(settings) if others(setting.config) == same]
-        return sorted(found, key=lambda i: canonical(settings[i].config.get(name or "")))
+        if self.results.best is None:
+            return list(range(min(1, len(settings))))
+        _, column = map_axes(self.results.axes)
+        axis = self.results.axes[column] if column >= 0 else None
+        name = axis.name if axis else ""
+        best = settings[self.results.best]["config"]
+        found = {
+            canonical(row["config"].get(name)): i
+            for i, row in enumerate(settings)
+            if {**row["config"], name: None} == {**best, name: None}
+        }
+        order = [canonical(value) for value in axis.values] if axis else ["null"]
+        there = [found[value] for value in order if value in found]
+        place = there.index(self.results.best)
+        step = -(-len(there) // _FIRST_LINES)
+        return there[place % step :: step]
 
     def details(self) -> Iterator[str]:
         """A line for each trial: advice, evidence, curves, and the command to train it."""
@@ -160,9 +167,7 @@ class ReportData:
                 line[kind] = {
                     name: draw_together(found, cut) for name, found in series(record, kind).items()
                 }
-            command = train_command(self.results.about, record["config"], record["seed"])
-            if command is not None:
-                line["command"] = command
+            line["command"] = self.results.command(trial)
             yield script_json(line)
 
 

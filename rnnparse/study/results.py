@@ -11,8 +11,12 @@ from functools import cached_property
 from pathlib import Path
 from typing import Any
 
-from rnnparse.study.diagnose import LABELS, Diagnosis, diagnose
+import numpy as np
+
+from rnnparse.study.comparison import Comparison, against_best, best_epoch
+from rnnparse.study.diagnose import Diagnosis, diagnose_all
 from rnnparse.study.records import RecordFile, canonical, read_study
+from rnnparse.study.summary import command, rows
 from rnnparse.study.trends import student_quantile
 
 TITLES = {
@@ -38,7 +42,8 @@ def title(name: str) -> str:
 
 def text(value: Any) -> str:
     """A value of an axis as people read it."""
-    return value if isinstance(value, str) else canonical(value)
+    found = value if isinstance(value, str) else canonical(value)
+    return found.removesuffix(".0") if isinstance(value, float) else found
 
 
 def showing(name: str, value: Any) -> str:
@@ -73,21 +78,6 @@ class Axis:
 
 
 @dataclass(frozen=True)
-class Setting:
-    """The trials that differ in nothing but the seed.
-
-    Attributes:
-        config: what they share.
-        trials: their places in the records.
-        label: the diagnosis that most of them have.
-    """
-
-    config: Mapping[str, Any]
-    trials: tuple[int, ...]
-    label: str
-
-
-@dataclass(frozen=True)
 class Results:
     """A study's records with what they mean.
 
@@ -104,19 +94,9 @@ class Results:
     diagnoses: Sequence[Diagnosis]
 
     @cached_property
-    def settings(self) -> list[Setting]:
-        """The settings, in the order in which their first trials ended."""
-        places: dict[str, list[int]] = {}
-        for i, record in enumerate(self.records):
-            places.setdefault(canonical(record["config"]), []).append(i)
-        return [
-            Setting(self.records[trials[0]]["config"], tuple(trials), self._label(trials))
-            for trials in places.values()
-        ]
-
-    def _label(self, trials: Sequence[int]) -> str:
-        labels = [self.diagnoses[i].label for i in trials]
-        return max(LABELS, key=labels.count)
+    def settings(self) -> list[dict[str, Any]]:
+        """A row for each setting; see `rnnparse.study.summary.rows`."""
+        return rows(self.records, self.diagnoses)
 
     @cached_property
     def axes(self) -> list[Axis]:
@@ -130,13 +110,17 @@ class Results:
 
     @cached_property
     def metrics(self) -> list[Metric]:
-        """What trials end with: dev F1, objective and loss if they are there, then others."""
+        """What trials end with: dev F1, objective, loss, others; at least one."""
         names = dict.fromkeys(_FIRST)
         for record in self.records:
             for epoch in record["epochs"][-1:]:
                 names |= dict.fromkeys(name for name, _ in numbers(epoch))
-        shown = [name for name in names if name not in _NO_METRICS and self._has(name)]
-        return [Metric(name, bool(_HIGHER.search(name.lower()))) for name in shown[:_MOST_METRICS]]
+        found = [
+            Metric(name, bool(_HIGHER.search(name.lower())))
+            for name in names
+            if name not in _NO_METRICS and self._has(name)
+        ]
+        return found[:_MOST_METRICS] or [Metric("objective", False)]
 
     def _has(self, name: str) -> bool:
         return any(self.value(i, name) is not None for i in range(len(self.records)))
@@ -144,37 +128,73 @@ class Results:
     @cached_property
     def means(self) -> list[list[tuple[float | None, float | None]]]:
         """Of each metric, for each setting: the mean over seeds and half its 95 % interval."""
-        return [
-            [
-                mean_and_half([self.value(trial, metric.name) for trial in setting.trials])
-                for setting in self.settings
-            ]
-            for metric in self.metrics
-        ]
+        return [[self._mean(row, metric.name) for row in self.settings] for metric in self.metrics]
 
-    @cached_property
-    def best(self) -> int | None:
-        """The place of the best setting; None where none has finished."""
-        if not self.metrics:
-            return None
-        sign = -1 if self.metrics[0].higher else 1
-        there = [(sign * mean, i) for i, (mean, _) in enumerate(self.means[0]) if mean is not None]
-        return min(there)[1] if there else None
+    def _mean(self, row: Mapping[str, Any], name: str) -> tuple[float | None, float | None]:
+        values = [self.value(trial, name) for trial in row["trials"]]
+        there = [value for value in values if value is not None]
+        n = len(there)
+        if n < 2:
+            return (there[0] if there else None), None
+        half = student_quantile(n - 1) * float(np.std(there, ddof=1)) / math.sqrt(n)
+        return math.fsum(there) / n, half
 
     def value(self, trial: int, name: str) -> float | None:
-        """What a quantity was at the end of a trial; None for trials that did not finish.
+        """What a trial gave; None if it did not finish.
 
-        The objective is the end of the line through the last half of its curve, which single
-        updates do not move much.
+        Dev F1 is that of the best epoch, as a training run keeps that; the objective is the end of
+        the line through the last half of its curve, which single updates do not move much; others
+        are those of the last epoch, or update.
         """
         record = self.records[trial]
         if record["status"] != "finished":
             return None
+        if name == "dev_f1":
+            return (best_epoch(record) or {}).get(name)
         if name == "objective" and "end" in self.diagnoses[trial].evidence:
             return float(self.diagnoses[trial].evidence["end"])
-        found = [epoch.get(name) for epoch in record["epochs"][-1:]]
+        found = [epoch[name] for epoch in record["epochs"][-1:] if name in epoch]
         values = found or record["updates"].get(name, ())[-1:]
         return values[0] if values and isinstance(values[0], (int, float)) else None
+
+    @cached_property
+    def best(self) -> int | None:
+        """The place of the setting that is best by the first metric; None where none has it."""
+        sign = -1 if self.metrics[0].higher else 1
+        there = [(sign * mean, i) for i, (mean, _) in enumerate(self.means[0]) if mean is not None]
+        return min(there)[1] if there else None
+
+    @cached_property
+    def compared(self) -> list[Comparison | None]:
+        """The best setting against each, by dev F1; None where that is not possible."""
+        if self.metrics[0].name != "dev_f1":
+            return [None] * len(self.settings)
+        return against_best(self.settings, self.records, self.about["gold"])
+
+    @cached_property
+    def alike(self) -> list[bool]:
+        """Of each setting, whether the best is better within noise only."""
+        return [
+            i != self.best and found is not None and found.within_noise
+            for i, found in enumerate(self.compared)
+        ]
+
+    def command(self, trial: int) -> str | None:
+        """The command that trains a parser as in a trial; None in studies of other things."""
+        space, record = self.about["space"], self.records[trial]
+        if "rates" not in space:
+            return None
+        return command(record["config"], seed=record["seed"], fixed=space["fixed"])
+
+    def name(self, setting: int) -> str:
+        """What tells a setting from the others."""
+        config = self.settings[setting]["config"]
+        parts = [
+            showing(axis.name, config[axis.name])
+            for axis in self.axes
+            if len(axis.values) > 1 and axis.name in config
+        ]
+        return ", ".join(parts) or "the only setting"
 
 
 def load_results(folder: str | os.PathLike[str]) -> Results:
@@ -185,7 +205,7 @@ def load_results(folder: str | os.PathLike[str]) -> Results:
     """
     about = read_study(folder)
     records = RecordFile(folder).load()
-    return Results(Path(folder), about, records, [diagnose(record) for record in records])
+    return Results(Path(folder), about, records, diagnose_all(records))
 
 
 def numbers(epoch: Mapping[str, Any]) -> Iterator[tuple[str, float | None]]:
@@ -211,15 +231,3 @@ def _axis(name: str, listed: Sequence[Any], used: Mapping[str, Any]) -> Axis:
     order = dict.fromkeys([*(canonical(value) for value in listed), *used])
     axis = Axis(name, tuple(used[key] for key in order if key in used))
     return Axis(name, tuple(sorted(axis.values))) if axis.numeric else axis
-
-
-def mean_and_half(values: Sequence[float | None]) -> tuple[float | None, float | None]:
-    """The mean of the values that are there, and half its 95 % interval if there are several."""
-    there = [value for value in values if value is not None]
-    if not there:
-        return None, None
-    mean = math.fsum(there) / len(there)
-    if len(there) == 1:
-        return mean, None
-    variance = math.fsum((x - mean) ** 2 for x in there) / (len(there) - 1)
-    return mean, student_quantile(len(there) - 1) * math.sqrt(variance / len(there))

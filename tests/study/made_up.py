@@ -17,7 +17,7 @@ import numpy as np
 
 from rnnparse.study.curve import Curve
 from rnnparse.study.records import RECORDS, canonical, make_record, write_study
-from rnnparse.study.space import Space
+from rnnparse.study.grid import Grid
 
 QUESTION = {
     "optimizer": ("sgd", "adagrad", "adam"),
@@ -29,6 +29,7 @@ QUICK = {
     "optimizer": ("sgd", "adagrad", "adam"),
     "learning_rate": (0.1, 0.01, 0.001),
     "batch_size": (100,),
+    "l2": (0.001,),
 }
 TEN_THOUSAND = {
     "optimizer": ("sgd", "momentum", "adagrad", "adam"),
@@ -40,7 +41,6 @@ TEN_THOUSAND = {
 }
 """With one seed, 10,000 trials."""
 
-_FIXED = {"kappa": 0.1, "dim": 25, "objective": "hinge", "tie": "first", "epochs": 5}
 _VERSIONS = {"rnnparse": "0.1.0", "keras": "3.15.1", "numpy": "2.4.0", "python": "3.11.7"}
 _CURVATURES = np.geomspace(0.05, 19.9, 24)
 _START = 6.0
@@ -69,7 +69,7 @@ def study_folder(
 
     Args:
         folder: where; made if it is not there.
-        axes: as of a grid; what is missing is one of the usual values.
+        axes: of a grid.
         seeds: of the trials.
         sentences: of the development set.
         examples: of the training set; they decide how many updates an epoch has.
@@ -77,7 +77,7 @@ def study_folder(
         failing: settings by status, such as {"failed": {"optimizer": "adam"}}: trials with these
             end so, without a curve.
     """
-    space = Space(axes, seeds)
+    space = Grid(axes, seeds)
     generator = np.random.default_rng(0)
     gold = generator.integers(4, 40, sentences)
     about = {
@@ -97,14 +97,14 @@ def study_folder(
 
 
 def records(
-    space: Space,
+    space: Grid,
     gold: np.ndarray,
     examples: int = 3000,
     failing: Mapping[str, Mapping[str, Any]] | None = None,
 ) -> Iterator[dict[str, Any]]:
     """The records of a space's trials."""
     for trial in space.trials():
-        config = {**_FIXED, **trial.config}
+        config = trial.config
         shared = {"data": "0f" * 8, "versions": _VERSIONS, "host": "made-up"}
         status = _failure(config, failing or {})
         if status is not None:

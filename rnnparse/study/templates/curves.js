@@ -2,7 +2,7 @@
 
 // Colours of Okabe & Ito (2008), which the colour-blind tell apart; dashes go through them again.
 const COLOURS = ["#0072b2", "#d55e00", "#009e73", "#cc79a7", "#e69f00", "#56b4e9"];
-const DASHES = ["", "6 3", "2 3"];
+const DASHES = ["", "6 3"];
 const MOST_LINES = COLOURS.length * DASHES.length;
 
 const KINDS = { updates: "update", epochs: "epoch" };
@@ -36,7 +36,7 @@ class Curves {
 
   /** Draw these settings, or add them to those that are drawn; what is drawn already goes. */
   pick(settings, add) {
-    if (!add) this.picked = settings.slice(0, MOST_LINES);
+    if (!add) this.picked = thin(settings);
     else if (settings.every((setting) => this.picked.includes(setting))) {
       this.picked = this.picked.filter((setting) => !settings.includes(setting));
     } else {
@@ -89,9 +89,16 @@ class Curves {
       draw("svg", { class: "swatch", viewBox: "0 0 28 12", "aria-hidden": "true" }, line),
       make("div", {},
         make("p", {}, make("b", {}, nameOf(setting)), " ", make("span", { class: "label" }, icon(label), label), " ", make("span", { class: "facts" }, metrics.join(", "))),
-        make("p", { class: "advice" }, detail(trialsOf[setting][0]).advice)),
+        make("p", { class: "advice" }, detail(typicalTrial(setting)).advice)),
       make("button", remove, "×"));
   }
+}
+
+/** As many settings as can be drawn, evenly from all. */
+function thin(settings) {
+  if (settings.length <= MOST_LINES) return settings;
+  const step = (settings.length - 1) / (MOST_LINES - 1);
+  return Array.from({ length: MOST_LINES }, (_, i) => settings[Math.round(i * step)]);
 }
 
 /** Whether lines are best seen on a logarithmic axis: all positive, and over a factor of 20. */

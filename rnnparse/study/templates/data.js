@@ -22,6 +22,10 @@ const title = (name) => study.titles[name] ?? words(name);
 const trialsOf = Array.from({ length: settingCount }, () => []);
 study.trials.setting.forEach((setting, trial) => trialsOf[setting].push(trial));
 
+/** The first trial of a setting that has its diagnosis. */
+const typicalTrial = (setting) =>
+  trialsOf[setting].find((trial) => study.trials.label[trial] === study.settings.label[setting]);
+
 const labelOf = (setting) => study.labels[study.settings.label[setting]];
 const valueOf = (setting, axis) => study.axes[axis].values[study.settings.config[axis][setting]];
 const metricOf = (setting, metric) => study.settings.metrics[metric].mean[setting];
@@ -44,9 +48,17 @@ function nameOf(setting, axes = varying) {
 /** How a metric's mean is written, with half its interval where there are several seeds. */
 function showMetric(setting, metric) {
   const { mean, half } = study.settings.metrics[metric];
-  const digits = study.metrics[metric].digits;
-  const write = (x) => (digits == null || x == null ? show(x) : x.toFixed(digits));
-  return half[setting] == null ? write(mean[setting]) : `${write(mean[setting])} ± ${write(half[setting])}`;
+  const { digits } = study.metrics[metric];
+  if (mean[setting] == null) return "–";
+  if (half[setting] == null) return digits == null ? show(mean[setting]) : mean[setting].toFixed(digits);
+  return showWithHalf(mean[setting], half[setting], digits);
+}
+
+/** A number and half its interval: two digits of that count, and tell how many the number has. */
+function showWithHalf(mean, half, digits) {
+  const places = digits ?? (half > 0 ? 1 - Math.floor(Math.log10(half)) : 4);
+  if (places > 8 || Math.abs(mean) >= 1e6) return `${show(mean)} ± ${show(half)}`;
+  return `${mean.toFixed(Math.max(0, places))} ± ${half.toFixed(Math.max(0, places))}`;
 }
 
 // 97.5 % quantiles of Student's t for 1, 2, ... degrees of freedom.

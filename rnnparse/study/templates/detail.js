@@ -40,8 +40,8 @@ function settingDetail(setting) {
 
 /** A command with a button that copies it. */
 function copyable(command) {
-  const text = make("code", {}, command);
-  return make("div", { class: "command" }, make("pre", {}, text), copyButton(() => command));
+  const text = command.split(" ").flatMap((word) => [make("span", {}, word), " "]);
+  return make("div", { class: "command" }, make("code", {}, text), copyButton(() => command));
 }
 
 function copyButton(text) {

@@ -3,6 +3,7 @@
 const BEST = "best of all";
 const SIDE_BY_SIDE = "side by side";
 const MOST_CELLS = 160;
+const MOST_WIDE = 14; // columns with values in their cells
 
 // From the worst value to the best, as red, green, blue: lightness alone tells them apart, too.
 const RAMPS = {
@@ -133,8 +134,9 @@ class HeatMap {
     const top = values(columns).map((value, j) => head(columns, value, j, "col"));
     const body = values(rows).map((value, i) => make("tr", {}, head(rows, value, i, "row"),
       values(columns).map((_, j) => this.cell(cells.get(`${i},${j}`)))));
-    const corner = [rows, columns].map((axis) => (axis < 0 ? "" : title(study.axes[axis].name)));
-    return make("table", { class: "heat" },
+    const corner = [rows, columns].filter((axis) => axis >= 0).map((axis) => title(study.axes[axis].name));
+    const compact = values(columns).length > MOST_WIDE;
+    return make("table", { class: compact ? "heat compact" : "heat" },
       named ? make("caption", {}, name) : null,
       make("thead", {}, make("tr", {}, make("td", { class: "corner" }, corner.join(" \\ ")), top)),
       make("tbody", {}, body));
@@ -158,7 +160,7 @@ class HeatMap {
       "aria-label": label,
       title: label,
       click: (event) => this.onPick([setting], event.shiftKey || event.ctrlKey || event.metaKey),
-    }, icon(labelOf(setting)), make("span", {}, told.split(" ± ")[0]));
+    }, icon(labelOf(setting)), make("span", {}, value == null ? "–" : told.split(" ± ")[0]));
     return make("td", {}, button);
   }
 
@@ -227,7 +229,7 @@ class Colours {
   }
 
   legend(metric) {
-    if (this.best === undefined) return make("span", {}, `No setting has a ${metric.title}.`);
+    if (this.best === undefined) return make("span", {}, `${metric.title}: no setting has a value`);
     const stops = [0, 0.2, 0.4, 0.6, 0.8, 1].map((share) => this.shade(share)[0]);
     const bar = make("i", { class: "bar", style: `background:linear-gradient(to right,${stops.join(",")})` });
     const end = this.logarithmic ? Math.exp(this.worst) : this.worst;

@@ -25,7 +25,7 @@ function start() {
     });
   }
   for (const box of document.querySelectorAll(".command.static")) {
-    box.append(copyButton(() => box.querySelector("code").textContent));
+    box.append(copyButton(() => box.querySelector("code").textContent.trim()));
   }
   map.renderControls();
   map.render();
