@@ -68,6 +68,10 @@ class Grid(Space):
         rates: learning rates of single optimisers, in place of those that all have. For
             Levenberg–Marquardt a rate is the initial damping μ₀, and the objective is always the
             squared hinge.
+        further: settings besides, such as the best ones with more epochs.
+
+    Settings have a `patience` after which training stops, too: that of `fixed`, or else as many
+    epochs as they take, so that none stops early.
 
     Raises:
         ConfigError: an unknown axis or setting, or a value of the wrong type or out of range.
@@ -79,6 +83,7 @@ class Grid(Space):
     """
 
     rates: Mapping[str, Sequence[float]] = field(default_factory=dict)
+    further: Sequence[Mapping[str, Any]] = ()
 
     def __post_init__(self) -> None:
         _require_known("axis", self.axes, AXES)
@@ -169,15 +174,18 @@ class Grid(Space):
             own = self.rates.get(config["optimizer"])
             for rate in own or (config["learning_rate"],):
                 setting = {**config, "learning_rate": rate}
+                setting["patience"] = self.fixed.get("patience", setting["epochs"])
                 if config["optimizer"] == LM:
                     setting["objective"] = "squared-hinge"
                 configs[canonical(setting)] = setting
+        configs |= {canonical(setting): dict(setting) for setting in self.further}
         return list(configs.values())
 
     def to_dict(self) -> dict[str, Any]:
         """The grid as `study.json` has it."""
         rates = {name: list(values) for name, values in self.rates.items()}
-        return {**super().to_dict(), "rates": rates}
+        further = [dict(setting) for setting in self.further]
+        return {**super().to_dict(), "rates": rates, "further": further}
 
     def _checked_rates(self) -> dict[str, tuple[Any, ...]]:
         rates = {}

@@ -31,18 +31,16 @@ class ParserTrial:
 
     Where v alone is trained and the objective is convex, the distance to its optimum is on record,
     too. The weights that are scored on dev are those that `rnnparse train` would give: the mean
-    over the epochs, unless `averaging` is off.
+    over the epochs, unless `averaging` is off. A trial ends when dev F1 has not risen for
+    `patience` epochs, as a training run does.
 
     Args:
         path: of the problem, from `prepare_problem`.
         base: settings that all trials share.
-        plateau: stop when dev F1 has not risen for `patience` epochs, as a training run does,
-            and take `epochs` for a limit.
     """
 
     path: Path
     base: TrainingConfig
-    plateau: bool = False
 
     def __call__(self, config: Mapping[str, Any], seed: int) -> Iterator[dict[str, Any]]:
         """Yields the entries of updates and epochs; for `Curve.add`."""
@@ -52,7 +50,7 @@ class ParserTrial:
         frozen = problem.frozen(settings.freeze)
         state: TrainingState | None = None
         convex = _Convex.of(self.path, problem, settings)
-        while state is None or not self._is_over(state, settings):
+        while state is None or not _is_over(state, settings):
             state = train_network(
                 problem.initial,
                 problem.store,
@@ -68,10 +66,9 @@ class ParserTrial:
             if convex is not None:
                 yield {"convex": convex.after(state)}
 
-    def _is_over(self, state: TrainingState, settings: TrainingConfig) -> bool:
-        if state.epoch >= settings.epochs:
-            return True
-        return self.plateau and is_over(state.history, settings.patience)
+
+def _is_over(state: TrainingState, settings: TrainingConfig) -> bool:
+    return state.epoch >= settings.epochs or is_over(state.history, settings.patience)
 
 
 def training_config(base: TrainingConfig, config: Mapping[str, Any], seed: int) -> TrainingConfig:

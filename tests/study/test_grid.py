@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from dataclasses import replace
 from itertools import combinations, product
 from pathlib import Path
 from typing import Any
@@ -186,7 +187,7 @@ def test_the_question_has_81_settings_of_5_epochs() -> None:
     assert len({trial.id for trial in trials}) == len(trials) == 81
     for name, values in PRESETS["question"].items():
         assert {trial.config[name] for trial in trials} == set(values)
-    assert all(list(trial.config) == list(AXES) for trial in trials)
+    assert all(list(trial.config) == [*AXES, "patience"] for trial in trials)
     assert all(trial.config["epochs"] == 5 and trial.seed == 0 for trial in trials)
     # Each is a training run.
     assert all(TrainingConfig.from_dict({**t.config, "seed": t.seed}) for t in trials)
@@ -251,6 +252,22 @@ def test_optimizers_may_have_rates_of_their_own() -> None:
         ("sgd", 1.0),
     ]
     assert grid.to_dict()["rates"] == {"adam": [0.001, 0.01, 0.1]}
+
+
+def test_nothing_stops_early_unless_a_patience_is_given() -> None:
+    grid = Grid.from_options({"epochs": "5,9"})
+    assert {(c["epochs"], c["patience"]) for c in grid.configs()} == {(5, 5), (9, 9)}
+    grid = Grid.from_options({"epochs": "5,9"}, fixed={"patience": 2})
+    assert {(c["epochs"], c["patience"]) for c in grid.configs()} == {(5, 2), (9, 2)}
+
+
+def test_further_settings_are_trials_too() -> None:
+    grid = Grid.from_options({"optimizer": "sgd,adam"}, preset="quick")
+    longer = {**grid.configs()[0], "epochs": 40}
+    more = replace(grid, further=(longer, grid.configs()[1]))
+    assert more.configs() == [*grid.configs(), longer]
+    assert {t.id for t in grid.trials()} < {t.id for t in more.trials()}
+    assert Grid(**json.loads(json.dumps(more.to_dict()))).trials() == more.trials()
 
 
 def test_any_optimizer_of_keras_may_be_named() -> None:

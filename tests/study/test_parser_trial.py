@@ -109,9 +109,9 @@ def test_grids_are_sets_of_such_settings(problem: ProblemFile, base: TrainingCon
 
 
 def test_a_plateau_ends_a_trial(problem: ProblemFile, base: TrainingConfig) -> None:
-    patient = TrainingConfig(**{**base.to_dict(), "patience": 1, "learning_rate": 1e-9})
-    trial = ParserTrial(problem.path, patient, plateau=True)
-    assert sum("epoch" in entry for entry in trial({"epochs": 9}, 0)) == 2
+    still = {"epochs": 9, "patience": 1, "learning_rate": 1e-9}
+    assert len(run(problem, base, **still).epochs) == 2
+    assert len(run(problem, base, **{**still, "patience": 9}).epochs) == 9
 
 
 def test_a_damaged_problem_is_an_error(base: TrainingConfig, tmp_path: Path) -> None:
