@@ -169,13 +169,14 @@ class Progress:
         if found is None:
             return []
         values = {**found.config, "seed": found.seed}
-        return [_number(values[name]) for name in self._varying]
+        return [_number(values.get(name)) for name in self._varying]
 
 
 def _varying(trials: Sequence[Trial]) -> list[str]:
-    names = [*(trials[0].config if trials else ()), "seed"]
+    """The names of settings, and the seed, in which trials differ."""
     settings = [{**trial.config, "seed": trial.seed} for trial in trials]
-    return [name for name in names if len({str(values[name]) for values in settings}) > 1]
+    names = dict.fromkeys(name for values in settings for name in values)
+    return [name for name in names if len({str(values.get(name)) for values in settings}) > 1]
 
 
 def _number(value: Any) -> str:

@@ -91,14 +91,15 @@ def overview(configs: Sequence[dict[str, Any]]) -> list[dict[str, Any]]:
     bring most of such pairs.
 
     Args:
-        configs: settings that differ, all with the same axes.
+        configs: settings that differ; some may lack an axis that others have.
     """
     texts = [{name: canonical(value) for name, value in config.items()} for config in configs]
-    varying = [name for name in texts[0] if len({text[name] for text in texts}) > 1]
+    names = dict.fromkeys(name for text in texts for name in text)
+    varying = [name for name in names if len({text.get(name) for text in texts}) > 1]
     order = sorted(range(len(configs)), key=lambda i: trial_id(configs[i], 0))
 
     def pairs(i: int) -> set[tuple[Any, ...]]:
-        items = [(name, texts[i][name]) for name in varying]
+        items = [(name, texts[i].get(name)) for name in varying]
         return set(combinations(items, min(2, len(varying))))
 
     missing = set().union(*map(pairs, order))

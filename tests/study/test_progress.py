@@ -13,7 +13,7 @@ import pytest
 from rnnparse.study.curve import Curve
 from rnnparse.study.progress import Measure, Progress
 from rnnparse.study.records import RecordFile, make_record
-from rnnparse.study.space import Space
+from rnnparse.study.space import Space, Trial
 
 TRIALS = Space({"rate": [0.1, 0.01], "size": [3, 4], "same": ["x"]}).trials()
 
@@ -118,6 +118,16 @@ def test_a_terminal_has_a_table_of_running_and_ended_trials(
         while "out of memory" not in file.getvalue() or "running" not in file.getvalue():
             assert time.monotonic() < end
             time.sleep(0.02)
+
+
+def test_settings_that_not_all_trials_have_are_shown() -> None:
+    more = Trial("ab", {**TRIALS[0].config, "patience": 3}, 7)
+    with Progress([more, *TRIALS], [], Measure(), None, show=False) as progress:
+        progress.note({**record(0, 1.0), "id": "ab"})
+        progress.note(record(1, 1.0))
+        table = [line.split() for line in progress.table()]
+    assert table[0][:4] == ["rate", "size", "patience", "seed"]
+    assert table[1][3:5] == ["3", "7"] and table[2][3:5] == ["-", "0"]
 
 
 def test_nothing_is_shown_where_nobody_wants_it(tmp_path: Path) -> None:
