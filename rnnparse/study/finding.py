@@ -86,7 +86,7 @@ def typical(results: Results, settings: Sequence[int]) -> str:
     if len(settings) < 2:
         return ""
     found = []
-    for axis in results.axes:
+    for axis in (results.axes[i] for i in results.varying):
         values = [text(row["config"].get(axis.name)) for row in results.settings]
         inside = Counter(values[i] for i in settings)
         value, count = inside.most_common(1)[0]
@@ -173,8 +173,13 @@ def measure(results: Results, setting: int, metric: int) -> str:
     if half is None:
         return f"{mean:.4g}" if digits is None else f"{mean:.{digits}f}"
     if digits is None:
-        digits = max(0, 1 - math.floor(math.log10(half))) if half > 0 else 4
+        digits = max(0, min(1 - _magnitude(half), 4 - _magnitude(mean)))
     return f"{mean:.{digits}f} ± {half:.{digits}f}"
+
+
+def _magnitude(number: float) -> int:
+    """The exponent of a number's first digit."""
+    return math.floor(math.log10(abs(number))) if number else 0
 
 
 def warnings(results: Results) -> list[str]:
@@ -220,11 +225,11 @@ def expected_trials(results: Results) -> int:
 
 def best_of_each(results: Results) -> dict[str, Any] | None:
     """The best setting of each value of the map's rows, with its distance to the best of all."""
-    rows, _ = map_axes(results.axes)
+    rows, _ = map_axes(results)
     if rows < 0 or results.best is None:
         return None
     axis = results.axes[rows]
-    others = [a for a in results.axes if len(a.values) > 1 and a is not axis]
+    others = [results.axes[i] for i in results.varying if i != rows]
     metrics = range(min(2, len(results.metrics)))
     lines = []
     for value in axis.values:

@@ -5,12 +5,16 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass, field
+from typing import Any
 
 from rnnparse.study.records import canonical
-from rnnparse.study.results import Axis, Metric, Results, showing
+from rnnparse.study.results import Metric, Results, showing
 
 COLUMNS, ROWS = "learning_rate", "optimizer"
 """The axes that are columns and rows where they vary."""
+
+BUDGET = {"epochs", "patience"}
+"""Axes that decide how long a trial takes, not what it does."""
 
 MOST_CELLS = 160
 """Further axes get panels side by side as long as that is no more cells."""
@@ -29,60 +33,87 @@ class Panel:
     cells: dict[tuple[int, int], list[int]] = field(default_factory=dict)
 
 
-def map_axes(axes: Sequence[Axis]) -> tuple[int, int]:
+def map_axes(results: Results) -> tuple[int, int]:
     """The places of the axes that are rows and columns of the map; −1 for none.
 
     Without the usual ones, columns are the numbers of which there are most, rows words if there
     are any.
     """
-    varying = [i for i, axis in enumerate(axes) if len(axis.values) > 1]
+    axes, varying = results.axes, results.varying
     names = {axes[i].name: i for i in varying}
-
-    def pick(name: str, order: Sequence[int], taken: int = -1) -> int:
-        found = names.get(name, -1)
-        return found if found not in (-1, taken) else next((i for i in order if i != taken), -1)
-
-    sizes = sorted(varying, key=lambda i: (not axes[i].numeric, -len(axes[i].values)))
-    usual = [i for i in sizes if axes[i].name != ROWS] or sizes
-    columns = pick(COLUMNS, usual)
-    rows = pick(ROWS, sorted(varying, key=lambda i: axes[i].numeric), columns)
-    return rows, columns
+    by_size = sorted(varying, key=lambda i: (not axes[i].numeric, -len(axes[i].values)))
+    free = [i for i in by_size if axes[i].name != ROWS] or by_size
+    columns = names.get(COLUMNS, free[0] if free else -1)
+    words_first = sorted(varying, key=lambda i: axes[i].numeric)
+    rest = [i for i in words_first if i != columns]
+    rows = names.get(ROWS, rest[0] if rest else -1)
+    return (rows if rows != columns else -1), columns
 
 
 def panels(results: Results) -> list[Panel]:
     """The panels of the map, in the order of the axes' values."""
-    axes = results.axes
-    rows, columns = map_axes(axes)
-    aside = _aside(axes, rows, columns)
-    places = [{canonical(x): i for i, x in enumerate(axis.values)} for axis in axes]
-
-    def place(axis: int, setting: int) -> int:
-        value = results.settings[setting]["config"].get(axes[axis].name)
-        return 0 if axis < 0 else places[axis][canonical(value)]
-
+    rows, columns = map_axes(results)
+    places = [place_of_values(results, axis) for axis in range(len(results.axes))]
+    aside = aside_axes(results)
     found: dict[tuple[int, ...], Panel] = {}
-    for setting in range(len(results.settings)):
-        key = tuple(place(axis, setting) for axis in aside)
-        config = results.settings[setting]["config"]
-        name = ", ".join(showing(axes[axis].name, config.get(axes[axis].name)) for axis in aside)
+    for setting, row in enumerate(results.settings):
+        key = tuple(places[axis][setting] for axis in aside)
+        names = [results.axes[axis].name for axis in aside]
+        name = ", ".join(showing(name, row["config"].get(name)) for name in names)
+        cell = tuple(0 if axis < 0 else places[axis][setting] for axis in (rows, columns))
         cells = found.setdefault(key, Panel(name)).cells
-        cells.setdefault((place(rows, setting), place(columns, setting)), []).append(setting)
+        cells.setdefault((cell[0], cell[1]), []).append(setting)
     return [found[key] for key in sorted(found)]
 
 
-def _aside(axes: Sequence[Axis], rows: int, columns: int) -> list[int]:
-    """The axes whose values get panels of their own."""
-    cells = math.prod(len(axes[axis].values) for axis in (rows, columns) if axis >= 0)
-    aside = []
-    for i, axis in enumerate(axes):
+def place_of_values(results: Results, axis: int) -> list[int]:
+    """For each setting the place of its value among those of an axis."""
+    name = results.axes[axis].name
+    places = {canonical(value): i for i, value in enumerate(results.axes[axis].values)}
+    return [places[canonical(row["config"].get(name))] for row in results.settings]
+
+
+def aside_axes(results: Results) -> list[int]:
+    """The axes whose values get panels of their own; those that vary least come first.
+
+    Then the few settings that were tried beyond a grid come after all of the grid.
+    """
+    rows, columns = map_axes(results)
+    cells = math.prod(len(results.axes[axis].values) for axis in (rows, columns) if axis >= 0)
+    aside: list[int] = []
+    for axis in results.varying:
+        places = [place_of_values(results, other) for other in (*aside, axis)]
         if (
-            i not in (rows, columns)
-            and len(axis.values) > 1
-            and cells * len(axis.values) <= MOST_CELLS
+            axis not in (rows, columns)
+            and cells * len(set(zip(*places, strict=True))) <= MOST_CELLS
         ):
-            cells *= len(axis.values)
-            aside.append(i)
-    return aside
+            aside.append(axis)
+    return sorted(aside, key=lambda axis: _spread(place_of_values(results, axis)))
+
+
+def _spread(places: Sequence[int]) -> float:
+    """The entropy of values, to six digits."""
+    shares = [places.count(place) / len(places) for place in set(places)]
+    return round(-math.fsum(share * math.log(share) for share in shares), 6)
+
+
+def beside(results: Results, setting: int, **values: Any) -> list[int]:
+    """The settings of all columns of the map that are else like one, but for `values`.
+
+    They may differ in how long they were trained, where there are none that do not.
+    """
+    _, columns = map_axes(results)
+    axis = results.axes[columns] if columns >= 0 else None
+    like = {**results.settings[setting]["config"], **values}
+    free = {axis.name} if axis else set()
+    found: dict[str, int] = {}
+    for ignored in (free, free | BUDGET):
+        for i, row in enumerate(results.settings):
+            config = row["config"]
+            if all(config.get(name) == like[name] for name in like if name not in ignored):
+                found.setdefault(canonical(config.get(axis.name) if axis else None), i)
+    order = [canonical(value) for value in axis.values] if axis else ["null"]
+    return [found[value] for value in order if value in found]
 
 
 def best_of(values: Sequence[float | None], settings: Sequence[int], metric: Metric) -> int:

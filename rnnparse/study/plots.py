@@ -14,8 +14,7 @@ import numpy as np
 
 from rnnparse.errors import MissingExtraError
 from rnnparse.files import write_atomically
-from rnnparse.study.layout import ColourScale, Panel, best_of, map_axes, panels
-from rnnparse.study.records import canonical
+from rnnparse.study.layout import BUDGET, ColourScale, Panel, beside, best_of, map_axes, panels
 from rnnparse.study.results import Results, load_results, series, showing, text, title
 from rnnparse.study.trends import as_curve, student_quantile
 
@@ -34,6 +33,7 @@ _COLOURS = ("#0072b2", "#d55e00", "#009e73", "#cc79a7", "#e69f00", "#56b4e9")
 _DASHES = ("-", "--", ":")
 _RAMP = ("#f6f3e9", "#cdded5", "#8ababe", "#428da5", "#185c82", "#0b355c")
 _MOST_PANELS, _MOST_LINES = 12, 9
+_OVER = 10  # what grows to more than so many times the start is cut off
 
 
 def write_svg(folder: str | os.PathLike[str]) -> list[Path]:
@@ -77,14 +77,15 @@ def _draw_map(results: Results) -> Any:
     from matplotlib.figure import Figure
 
     found = panels(results)
-    rows, columns = (results.axes[i] if i >= 0 else None for i in map_axes(results.axes))
+    rows, columns = (results.axes[i] if i >= 0 else None for i in map_axes(results))
     height, width = (len(axis.values) if axis else 1 for axis in (rows, columns))
     across = math.ceil(math.sqrt(len(found)))
     down = math.ceil(len(found) / across)
     figure = Figure(figsize=(across * (0.62 * width + 1.2), down * (0.4 * height + 0.7) + 0.3))
     means = _means(results)
+    scale = _colours(results, found, means)
     for panel, axes in zip_longest(found, figure.subplots(down, across, squeeze=False).flat):
-        axes.set_axis_off() if panel is None else _draw_panel(results, panel, axes, means)
+        axes.set_axis_off() if panel is None else _draw_panel(results, panel, axes, means, scale)
         axes.set(xlim=(-0.5, width - 0.5), ylim=(height - 0.5, -0.5))
         axes.spines[:].set_visible(False)
         axes.tick_params(length=0)
@@ -103,14 +104,29 @@ def _means(results: Results) -> list[float | None]:
     return [mean for mean, _ in results.means[0]]
 
 
-def _draw_panel(results: Results, panel: Panel, axes: Any, means: Sequence[float | None]) -> None:
+def _colours(
+    results: Results, found: Sequence[Panel], means: Sequence[float | None]
+) -> ColourScale | None:
+    """The scale of what cells show; None if none has a value."""
+    metric = results.metrics[0]
+    cells = [settings for panel in found for settings in panel.cells.values()]
+    shown = [means[best_of(means, settings, metric)] for settings in cells]
+    there = [mean for mean in shown if mean is not None]
+    return ColourScale.of(there, metric.higher) if there else None
+
+
+def _draw_panel(
+    results: Results,
+    panel: Panel,
+    axes: Any,
+    means: Sequence[float | None],
+    scale: ColourScale | None,
+) -> None:
     """Cells with the value and the diagnosis of the setting that is best there."""
     from matplotlib.patches import Rectangle
 
     axes.set_title(panel.name, loc="left")
     metric = results.metrics[0]
-    there = [mean for mean in means if mean is not None]
-    scale = ColourScale.of(there, metric.higher) if there else None
     for (row, column), settings in panel.cells.items():
         setting = best_of(means, settings, metric)
         mean = means[setting]
@@ -138,22 +154,25 @@ def _draw_curves(results: Results) -> Any:
     """A panel for each row of the map, with a line for each column."""
     from matplotlib.figure import Figure
 
-    rows, columns = map_axes(results.axes)
+    rows, columns = map_axes(results)
     kind, name = _main_curve(results)
     values = results.axes[rows].values[:_MOST_PANELS] if rows >= 0 else (None,)
     across = min(3, len(values))
     down = math.ceil(len(values) / across)
     figure = Figure(figsize=(3.6 * across, 2.8 * down + 0.3))
-    drawn = list(figure.subplots(down, across, squeeze=False, sharey=True).flat)
+    drawn = list(figure.subplots(down, across, squeeze=False, sharex=True, sharey=True).flat)
     for value, axes in zip(values, drawn, strict=False):
-        settings = _by_column(results, rows, value, columns)
+        row = {results.axes[rows].name: value} if rows >= 0 else {}
+        settings = beside(results, results.best or 0, **row)
+        picks = np.linspace(0, len(settings) - 1, min(len(settings), _MOST_LINES)).round()
+        settings = [settings[int(i)] for i in picks]
         _draw_lines(results, axes, settings, columns, (kind, name))
         axes.set(xlabel=kind, ylabel=title(name))
         if rows >= 0:
             axes.set_title(showing(results.axes[rows].name, value), loc="left")
     for axes in drawn[len(values) :]:
         axes.set_axis_off()
-    _set_scale(drawn[0])
+    _set_scales(drawn[0], [line for axes in drawn for line in axes.lines])
     shared = _shared(results, (rows, columns))
     figure.suptitle(f"{results.about['name']}{': ' if shared else ''}{shared}", fontsize=10)
     figure.tight_layout()
@@ -168,26 +187,6 @@ def _main_curve(results: Results) -> tuple[str, str]:
             if name in names:
                 return kind.removesuffix("s"), name
     return "update", "objective"
-
-
-def _by_column(results: Results, rows: int, value: Any, columns: int) -> list[int]:
-    """The settings of a row of the map, other axes as the best has them; of many, some."""
-    axes = results.axes
-    like = results.settings[results.best or 0]["config"]
-    free = {axes[i].name for i in (rows, columns) if i >= 0}
-    wanted = {name: x for name, x in like.items() if name not in free}
-    if rows >= 0:
-        wanted[axes[rows].name] = value
-    column = axes[columns].name if columns >= 0 else ""
-    order = [canonical(x) for x in axes[columns].values] if columns >= 0 else ["null"]
-    found = [
-        i
-        for i, setting in enumerate(results.settings)
-        if all(setting["config"].get(name) == x for name, x in wanted.items())
-    ]
-    found.sort(key=lambda i: order.index(canonical(results.settings[i]["config"].get(column))))
-    picks = np.linspace(0, len(found) - 1, min(len(found), _MOST_LINES)).round().astype(int)
-    return [found[i] for i in picks]
 
 
 def _draw_lines(
@@ -216,20 +215,32 @@ def _shared(results: Results, free: Sequence[int]) -> str:
     config = results.settings[results.best or 0]["config"]
     return ", ".join(
         showing(axis.name, config.get(axis.name))
-        for i, axis in enumerate(results.axes)
-        if i not in free and len(axis.values) > 1
+        for axis in (results.axes[i] for i in results.varying if i not in free)
+        if axis.name not in BUDGET
     )
 
 
-def _set_scale(axes: Any) -> None:
-    """A logarithmic scale where lines are positive and go over a factor of 20."""
+def _set_scales(axes: Any, lines: Sequence[Any]) -> None:
+    """Logarithmic ones where lines are positive and span a factor of 20, or differ in length.
+
+    Args:
+        axes: which the others share. lines: all that are drawn.
+    """
     from matplotlib.ticker import FuncFormatter
 
-    values = np.concatenate([[], *(np.asarray(line.get_ydata()) for line in axes.lines)])
+    plain = FuncFormatter(lambda value, _: f"{value:g}")
+    values = np.concatenate([[], *(np.asarray(line.get_ydata()) for line in lines)])
     values = values[np.isfinite(values)]
     if len(values) and 0 < 20 * values.min() < values.max():
         axes.set_yscale("log")
-        axes.yaxis.set_major_formatter(FuncFormatter(lambda value, _: f"{value:g}"))
+        axes.yaxis.set_major_formatter(plain)
+    limit = _OVER * max((line.get_ydata()[0] for line in lines), default=math.inf)
+    if len(values) and values.max() > limit > 0:
+        axes.set_ylim(top=limit)
+    lengths = [len(line.get_xdata()) for line in lines]
+    if lengths and max(lengths) >= 5 * min(lengths):
+        axes.set_xscale("log")
+        axes.xaxis.set_major_formatter(plain)
 
 
 def _band(curves: Sequence[np.ndarray]) -> tuple[np.ndarray, np.ndarray, np.ndarray]:

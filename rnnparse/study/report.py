@@ -154,8 +154,8 @@ def _origins(results: Results) -> Iterator[tuple[str, str]]:
 
 def _example(results: Results) -> str:
     """What can be written into the filter."""
-    varying = [axis for axis in results.axes if len(axis.values) > 1]
-    return " ".join(f"{axis.name}={text(axis.values[0])}" for axis in varying[:2])
+    axes = [results.axes[i] for i in results.varying[:2]]
+    return " ".join(f"{axis.name}={text(axis.values[0])}" for axis in axes)
 
 
 def write_csv(folder: str | os.PathLike[str]) -> Path:

@@ -8,7 +8,7 @@ from typing import Any
 
 from rnnparse.study.diagnose import LABELS, RULES
 from rnnparse.study.evidence import EVIDENCE
-from rnnparse.study.layout import map_axes
+from rnnparse.study.layout import beside, map_axes
 from rnnparse.study.records import STATUSES, canonical
 from rnnparse.study.results import TITLES, Results, series, title
 from rnnparse.study.stretches import draw_together, stretch_edges
@@ -74,6 +74,7 @@ class ReportData:
                 {"title": title(m.name), "higher": m.higher, "digits": _DIGITS.get(m.name)}
                 for m in results.metrics
             ],
+            "varying": results.varying,
             "seeds": sorted({record["seed"] for record in results.records}),
             "labels": LABELS,
             "rules": RULES,
@@ -87,7 +88,7 @@ class ReportData:
             "trials": self._trials(),
             "errors": dict(self._errors()),
             "best": results.best,
-            "map": dict(zip(("rows", "columns"), map_axes(results.axes), strict=True)),
+            "map": dict(zip(("rows", "columns"), map_axes(results), strict=True)),
             "shown": self._shown(),
         }
 
@@ -131,23 +132,12 @@ class ReportData:
 
     def _shown(self) -> list[int]:
         """The settings that are drawn at first: the best, and the same in other columns."""
-        settings = self.results.settings
-        if self.results.best is None:
-            return list(range(min(1, len(settings))))
-        _, column = map_axes(self.results.axes)
-        axis = self.results.axes[column] if column >= 0 else None
-        name = axis.name if axis else ""
-        best = settings[self.results.best]["config"]
-        found = {
-            canonical(row["config"].get(name)): i
-            for i, row in enumerate(settings)
-            if {**row["config"], name: None} == {**best, name: None}
-        }
-        order = [canonical(value) for value in axis.values] if axis else ["null"]
-        there = [found[value] for value in order if value in found]
-        place = there.index(self.results.best)
-        step = -(-len(there) // _FIRST_LINES)
-        return there[place % step :: step]
+        best = self.results.best
+        if best is None:
+            return list(range(min(1, len(self.results.settings))))
+        found = beside(self.results, best)
+        step = -(-len(found) // _FIRST_LINES)
+        return found[found.index(best) % step :: step]
 
     def details(self) -> Iterator[str]:
         """A line for each trial: advice, evidence, curves, and the command to train it."""

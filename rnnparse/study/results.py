@@ -14,6 +14,7 @@ from typing import Any
 import numpy as np
 
 from rnnparse.study.comparison import Comparison, against_best, best_epoch
+from rnnparse.study.curve import OBJECTIVES
 from rnnparse.study.diagnose import Diagnosis, diagnose_all
 from rnnparse.study.records import RecordFile, canonical, read_study
 from rnnparse.study.summary import command, rows
@@ -109,14 +110,33 @@ class Results:
         return [_axis(name, listed.get(name, ()), found) for name, found in used.items()]
 
     @cached_property
+    def varying(self) -> list[int]:
+        """The places of the axes that tell settings apart.
+
+        An axis that varies as one before it does, like the patience with the epochs, adds nothing.
+        """
+        groups: dict[tuple[int, ...], int] = {}
+        for i, axis in enumerate(self.axes):
+            numbers: dict[str, int] = {}
+            values = [canonical(row["config"].get(axis.name)) for row in self.settings]
+            groups.setdefault(tuple(numbers.setdefault(x, len(numbers)) for x in values), i)
+        return [i for i in groups.values() if len(self.axes[i].values) > 1]
+
+    @cached_property
     def metrics(self) -> list[Metric]:
-        """What trials end with: dev F1, objective, loss, others; at least one."""
-        names = dict.fromkeys(_FIRST)
+        """What trials end with, at least one: first what the study compares them by.
+
+        Where `study.json` does not tell, that is dev F1, or objective, or loss. What is accuracy,
+        F1 or the like is taken to be better if it is more, as Keras does.
+        """
+        measure = self.about.get("measure") or {}
+        first = {measure["name"]: bool(measure["maximize"])} if measure else {}
+        names = dict.fromkeys([*first, *_FIRST])
         for record in self.records:
             for epoch in record["epochs"][-1:]:
                 names |= dict.fromkeys(name for name, _ in numbers(epoch))
         found = [
-            Metric(name, bool(_HIGHER.search(name.lower())))
+            Metric(name, first.get(name, bool(_HIGHER.search(name.lower()))))
             for name in names
             if name not in _NO_METRICS and self._has(name)
         ]
@@ -142,16 +162,16 @@ class Results:
     def value(self, trial: int, name: str) -> float | None:
         """What a trial gave; None if it did not finish.
 
-        Dev F1 is that of the best epoch, as a training run keeps that; the objective is the end of
-        the line through the last half of its curve, which single updates do not move much; others
-        are those of the last epoch, or update.
+        Dev F1 is that of the best epoch, as a training run keeps that; the objective (or the loss
+        without one) is the end of the line through the last half of its curve, which single
+        updates do not move much; others are those of the last epoch, or update.
         """
         record = self.records[trial]
         if record["status"] != "finished":
             return None
         if name == "dev_f1":
             return (best_epoch(record) or {}).get(name)
-        if name == "objective" and "end" in self.diagnoses[trial].evidence:
+        if name == _judged(record) and "end" in self.diagnoses[trial].evidence:
             return float(self.diagnoses[trial].evidence["end"])
         found = [epoch[name] for epoch in record["epochs"][-1:] if name in epoch]
         values = found or record["updates"].get(name, ())[-1:]
@@ -189,11 +209,8 @@ class Results:
     def name(self, setting: int) -> str:
         """What tells a setting from the others."""
         config = self.settings[setting]["config"]
-        parts = [
-            showing(axis.name, config[axis.name])
-            for axis in self.axes
-            if len(axis.values) > 1 and axis.name in config
-        ]
+        axes = [self.axes[i] for i in self.varying]
+        parts = [showing(axis.name, config[axis.name]) for axis in axes if axis.name in config]
         return ", ".join(parts) or "the only setting"
 
 
@@ -214,6 +231,12 @@ def numbers(epoch: Mapping[str, Any]) -> Iterator[tuple[str, float | None]]:
         number = value is None or (isinstance(value, (int, float)) and not isinstance(value, bool))
         if number and name not in ("epoch", "seconds"):
             yield name, value
+
+
+def _judged(record: Mapping[str, Any]) -> str:
+    """The curve that the diagnosis looks at."""
+    there = (record["updates"], *record["epochs"])
+    return next((name for name in OBJECTIVES if any(name in part for part in there)), "")
 
 
 def series(record: Mapping[str, Any], kind: str) -> Mapping[str, Sequence[float | None]]:

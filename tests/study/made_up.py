@@ -64,6 +64,7 @@ def study_folder(
     examples: int = 3000,
     name: str = "made up",
     failing: Mapping[str, Mapping[str, Any]] | None = None,
+    further: Sequence[Mapping[str, Any]] = (),
 ) -> Path:
     """Write a study folder of the axes' trials and return it.
 
@@ -76,8 +77,9 @@ def study_folder(
         name: of the study.
         failing: settings by status, such as {"failed": {"optimizer": "adam"}}: trials with these
             end so, without a curve.
+        further: settings beyond the grid, as of a `Grid`.
     """
-    space = Grid(axes, seeds)
+    space = Grid(axes, seeds, further=further)
     generator = np.random.default_rng(0)
     gold = generator.integers(4, 40, sentences)
     about = {

@@ -32,13 +32,19 @@ function ticks({ low, high, logarithmic }, count) {
   return found.map((value) => Number(value.toPrecision(12)));
 }
 
+/** What is cut off: the way of diverging lines beyond ten times the start. */
+function ceiling(lines) {
+  const starts = lines.map((line) => line.mean[0]).filter((value) => value > 0);
+  return lines.some((line) => line.broke) && starts.length ? 10 * Math.max(...starts) : Infinity;
+}
+
 /** The least and the greatest value to draw, with some room; null where there is none. */
-function range(values, logarithmic) {
+function range(values, logarithmic, limit) {
   let [low, high] = [Infinity, -Infinity];
   for (const value of values) {
     if (value == null || (logarithmic && value <= 0)) continue;
     if (value < low) low = value;
-    if (value > high) high = value;
+    if (value > high) high = Math.min(value, limit);
   }
   if (low > high) return null;
   if (logarithmic) return low === high ? [low / 2, high * 2] : [low / 1.05, high * 1.05];
@@ -64,7 +70,7 @@ function* heights(lines) {
  */
 function drawChart(box, lines, { logX, logY, xTitle, yTitle }) {
   const width = Math.max(280, box.clientWidth || 560);
-  const yRange = range(heights(lines), logY);
+  const yRange = range(heights(lines), logY, ceiling(lines));
   const last = Math.max(1, ...lines.map((line) => line.x.at(-1) ?? 1));
   const readout = make("div", { class: "readout", "aria-hidden": "true" });
   if (yRange === null) {
@@ -72,6 +78,7 @@ function drawChart(box, lines, { logX, logY, xTitle, yTitle }) {
     box.replaceChildren(make("p", { class: "nothing" }, why));
     return;
   }
+  const clip = `clip-${yTitle}-${xTitle}`.replace(/\W+/g, "-");
   const x = scale(1, last === 1 ? 2 : last, MARGIN.left, width - MARGIN.right, logX);
   const y = scale(...yRange, HEIGHT - MARGIN.bottom, MARGIN.top, logY);
   const picture = draw(
@@ -79,8 +86,12 @@ function drawChart(box, lines, { logX, logY, xTitle, yTitle }) {
     { viewBox: `0 0 ${width} ${HEIGHT}`, width, height: HEIGHT, role: "img" },
     draw("title", {}, `${yTitle} by ${xTitle}: ${lines.map((line) => line.name).join("; ")}`),
     axes(x, y, width, xTitle, yTitle),
-    lines.map((line) => shade(line, x, y)),
-    lines.map((line) => stroke(line, x, y)),
+    draw("clipPath", { id: clip }, draw("rect", {
+      x: MARGIN.left - 4, y: MARGIN.top - 4, width: width - MARGIN.left, height: HEIGHT - MARGIN.top - MARGIN.bottom + 8,
+    })),
+    draw("g", { "clip-path": `url(#${clip})` },
+      lines.map((line) => shade(line, x, y)),
+      lines.map((line) => stroke(line, x, y))),
   );
   follow(picture, readout, lines, x, xTitle);
   box.replaceChildren(picture, readout);
@@ -143,13 +154,23 @@ function stroke(line, x, y) {
       parts.push(...piece.map(([cx, cy]) => draw("circle", { cx, cy, r: 2.5, fill: line.color })));
     }
   }
-  if (line.broke && found.length) parts.push(cross(...found.at(-1).at(-1), line.color));
+  if (line.broke && found.length) parts.push(cross(...lastSeen(found), line.color));
   if (line.bound) {
     for (const piece of pieces(line.bound.x, line.bound.mean, x, y)) {
       parts.push(draw("path", { d: `M${path(piece)}`, stroke: line.color, class: "bound" }));
     }
   }
   return parts;
+}
+
+/** The last point that is seen of a line: its end, or where it leaves the plot. */
+function lastSeen(found) {
+  const points = found.flat();
+  const last = points.findLastIndex((point) => point[1] >= MARGIN.top);
+  if (last === points.length - 1) return points[last];
+  const [x2, y2] = points[last + 1];
+  const [x1, y1] = points[last] ?? [x2, MARGIN.top];
+  return [x1 + ((x2 - x1) * (MARGIN.top - y1)) / (y2 - y1 || 1), MARGIN.top];
 }
 
 /** The mark at the end of a trial that diverged. */
@@ -176,7 +197,7 @@ function follow(picture, readout, lines, x, xTitle) {
     readout.replaceChildren(make("b", {}, `${xTitle} ${show(nearest)}`), ...lines.map((line) => {
       const place = line.x.indexOf(nearestTo(line.x, at, x));
       const near = Math.abs(line.x[place] - nearest) <= Math.max(1, nearest * 0.1);
-      const swatch = make("i", { style: `background:${line.color}` });
+      const swatch = make("i", { style: `border-top: 3px ${line.dash ? "dashed" : "solid"} ${line.color}` });
       return make("span", {}, swatch, near ? show(line.mean[place]) : "–");
     }));
   });

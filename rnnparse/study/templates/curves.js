@@ -22,14 +22,16 @@ class Curves {
   }
 
   chart(kind) {
-    const chart = { kind, quantity: study[kind][0], logX: false, logY: null, plot: make("div", { class: "plot" }) };
+    const chart = { kind, quantity: study[kind][0], logX: null, logY: null, plot: make("div", { class: "plot" }) };
     const titles = study[kind].map((name) => [name, title(name)]);
     const redraw = () => this.renderChart(chart);
-    chart.logYBox = tick("log y", false, (on) => redraw(Object.assign(chart, { logY: on })));
+    chart.boxes = {
+      logX: tick("log x", false, (on) => redraw(Object.assign(chart, { logX: on }))),
+      logY: tick("log y", false, (on) => redraw(Object.assign(chart, { logY: on }))),
+    };
     const controls = make("div", { class: "controls" },
       choice("curve", titles, chart.quantity, (name) => redraw(Object.assign(chart, { quantity: name, logY: null }))),
-      tick("log x", false, (on) => redraw(Object.assign(chart, { logX: on }))),
-      chart.logYBox);
+      chart.boxes.logX, chart.boxes.logY);
     chart.figure = make("figure", { "data-kind": kind }, controls, chart.plot);
     return chart;
   }
@@ -65,12 +67,13 @@ class Curves {
   }
 
   renderChart(chart) {
-    const automatic = chart.logY === null;
     const lines = (logY) => this.picked.map((s, i) => this.line(chart, s, i, logY)).filter(Boolean);
-    const logY = automatic ? spreads(lines(false)) : chart.logY;
-    chart.logYBox.querySelector("input").checked = logY;
+    const plain = lines(false);
+    const logX = chart.logX ?? differInLength(plain);
+    const logY = chart.logY ?? spreads(plain);
+    for (const [name, on] of Object.entries({ logX, logY })) chart.boxes[name].querySelector("input").checked = on;
     const titles = { xTitle: KINDS[chart.kind], yTitle: title(chart.quantity) };
-    drawChart(chart.plot, lines(logY), { logX: chart.logX, logY, ...titles });
+    drawChart(chart.plot, logY ? lines(true) : plain, { logX, logY, ...titles });
   }
 
   render() {
@@ -99,6 +102,12 @@ function thin(settings) {
   if (settings.length <= MOST_LINES) return settings;
   const step = (settings.length - 1) / (MOST_LINES - 1);
   return Array.from({ length: MOST_LINES }, (_, i) => settings[Math.round(i * step)]);
+}
+
+/** Whether one line is five times as long as another, which would be squeezed. */
+function differInLength(lines) {
+  const ends = lines.map((line) => line.x.at(-1) ?? 1);
+  return Math.max(...ends) >= 5 * Math.min(...ends);
 }
 
 /** Whether lines are best seen on a logarithmic axis: all positive, and over a factor of 20. */

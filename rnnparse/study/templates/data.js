@@ -3,7 +3,7 @@
 // `study` has a column for each quantity of trials and settings; the curves and the evidence of
 // trial i are line i of `details`, which is read only when it is looked at.
 const study = JSON.parse(byId("study").textContent);
-const varying = study.axes.flatMap((axis, i) => (axis.values.length > 1 ? [i] : []));
+const { varying } = study;
 const settingCount = study.settings.label.length;
 
 let lines = null;
@@ -54,11 +54,12 @@ function showMetric(setting, metric) {
   return showWithHalf(mean[setting], half[setting], digits);
 }
 
-/** A number and half its interval: two digits of that count, and tell how many the number has. */
+/** A number and half its interval, which has two digits that count as far as the number has them. */
 function showWithHalf(mean, half, digits) {
-  const places = digits ?? (half > 0 ? 1 - Math.floor(Math.log10(half)) : 4);
+  const magnitude = (value) => (value ? Math.floor(Math.log10(Math.abs(value))) : 0);
+  const places = digits ?? Math.max(0, Math.min(1 - magnitude(half), 4 - magnitude(mean)));
   if (places > 8 || Math.abs(mean) >= 1e6) return `${show(mean)} ± ${show(half)}`;
-  return `${mean.toFixed(Math.max(0, places))} ± ${half.toFixed(Math.max(0, places))}`;
+  return `${mean.toFixed(places)} ± ${half.toFixed(places)}`;
 }
 
 // 97.5 % quantiles of Student's t for 1, 2, ... degrees of freedom.

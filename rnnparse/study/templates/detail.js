@@ -1,27 +1,27 @@
 "use strict";
 
-/** Evidence of one trial: what was measured, and what it means. */
-function evidenceTable(trial) {
-  const { evidence } = detail(trial);
-  const rows = Object.entries(evidence).map(([name, value]) =>
-    make("tr", {}, make("th", { scope: "row" }, words(name)), make("td", {}, show(value)),
-      make("td", { class: "meaning" }, study.meanings[name] ?? "")));
-  return rows.length ? make("table", { class: "evidence" }, make("tbody", {}, rows)) : null;
+/** Evidence of trials, a column each: what was measured, and what it means. */
+function evidenceTable(trials) {
+  const columns = trials.map((trial) => detail(trial).evidence);
+  const names = Object.keys(study.meanings).filter((name) => columns.some((column) => name in column));
+  const rows = names.map((name) => make("tr", {},
+    make("th", { scope: "row" }, words(name)),
+    columns.map((column) => make("td", {}, show(column[name]))),
+    make("td", { class: "meaning" }, study.meanings[name])));
+  const heads = trials.map((trial) => make("th", { scope: "col" }, `seed ${study.trials.seed[trial]}`));
+  const head = trials.length > 1 ? make("thead", {}, make("tr", {}, make("td"), heads)) : null;
+  return make("table", { class: "evidence" }, head, make("tbody", {}, rows));
 }
 
-/** Everything about one trial of a setting. */
-function trialDetail(trial, several) {
-  const { advice } = detail(trial);
+/** What became of one trial of a setting. */
+function trialDetail(trial) {
   const { id, seed, status, label, seconds } = study.trials;
   const name = study.labels[label[trial]];
-  const ended = study.statuses[status[trial]];
-  const facts = [`trial ${id[trial]}`, `seed ${seed[trial]}`, ended, `${show(seconds[trial])} s`];
+  const facts = [`trial ${id[trial]}`, study.statuses[status[trial]], `${show(seconds[trial])} s`];
   return make("section", { class: "trial" },
-    several ? make("h4", {}, icon(name), ` seed ${seed[trial]}: ${name}`) : null,
-    advice ? make("p", { class: "advice" }, advice) : null,
-    study.errors[trial] ? make("pre", { class: "error" }, study.errors[trial]) : null,
-    evidenceTable(trial),
-    make("p", { class: "facts" }, facts.join(" · ")));
+    make("p", {}, icon(name), make("b", {}, ` seed ${seed[trial]}: ${name}. `), detail(trial).advice, " ",
+      make("span", { class: "facts" }, facts.join(" · "))),
+    study.errors[trial] ? make("pre", { class: "error" }, study.errors[trial]) : null);
 }
 
 /** Everything about a setting: its trials, all its axes, and how to train it. */
@@ -29,13 +29,13 @@ function settingDetail(setting) {
   const trials = trialsOf[setting];
   const label = labelOf(setting);
   const all = study.axes.map((axis, i) => `${axis.name} = ${showValue(valueOf(setting, i))}`);
-  const { command, note } = detail(trials[0]);
+  const { command } = detail(trials[0]);
   return make("div", { class: "detail" },
-    make("p", { class: "rule-of" }, make("b", {}, `${label}. `), study.rules[label]),
-    note ? make("p", {}, note) : null,
-    trials.map((trial) => trialDetail(trial, trials.length > 1)),
+    make("p", {}, make("b", {}, `The rule of “${label}”: `), study.rules[label]),
+    trials.map(trialDetail),
     make("p", { class: "facts" }, all.join(" · ")),
-    command ? copyable(command) : null);
+    command ? copyable(command) : null,
+    evidenceTable(trials));
 }
 
 /** A command with a button that copies it. */

@@ -28,13 +28,14 @@ class HeatMap {
   /** Axes that are neither rows nor columns stand side by side as long as that is few cells. */
   chooseOthers() {
     const size = (axis) => (axis < 0 ? 1 : study.axes[axis].values.length);
-    let cells = size(this.rows) * size(this.columns);
+    const cells = size(this.rows) * size(this.columns);
     const rest = varying.filter((axis) => axis !== this.rows && axis !== this.columns);
-    this.others = new Map(rest.map((axis) => {
-      const aside = cells * size(axis) <= MOST_CELLS;
-      if (aside) cells *= size(axis);
-      return [axis, aside ? SIDE_BY_SIDE : BEST];
-    }));
+    const aside = [];
+    for (const axis of rest) {
+      const keys = new Set(study.settings.label.map((_, s) => panelKey([...aside, axis], s)));
+      if (cells * keys.size <= MOST_CELLS) aside.push(axis);
+    }
+    this.others = new Map(rest.map((axis) => [axis, aside.includes(axis) ? SIDE_BY_SIDE : BEST]));
   }
 
   turn(rows, columns) {
@@ -79,12 +80,13 @@ class HeatMap {
   /** The settings of each cell, by panel, row and column. */
   panels() {
     const aside = [...this.others].filter(([, chosen]) => chosen === SIDE_BY_SIDE).map(([axis]) => axis);
+    aside.sort((a, b) => spread(a) - spread(b));
     const fixed = [...this.others].filter(([, chosen]) => ![BEST, SIDE_BY_SIDE].includes(chosen));
     const config = study.settings.config;
     const panels = new Map();
     for (let setting = 0; setting < settingCount; setting += 1) {
       if (fixed.some(([axis, value]) => config[axis][setting] !== Number(value))) continue;
-      const key = aside.map((axis) => config[axis][setting]).join(",");
+      const key = panelKey(aside, setting);
       if (!panels.has(key)) panels.set(key, { name: nameOf(setting, aside), cells: new Map() });
       const place = `${this.at(this.rows, setting)},${this.at(this.columns, setting)}`;
       const { cells } = panels.get(key);
@@ -126,6 +128,8 @@ class HeatMap {
       const place = (key) => Number(key.split(",")[scope === "col" ? 1 : 0]) === i;
       const pick = (event) => {
         const found = [...cells].filter(([key]) => place(key)).map(([, cell]) => this.bestOf(cell));
+        const order = (setting) => this.at(scope === "col" ? rows : columns, setting);
+        found.sort((a, b) => order(a) - order(b));
         this.onPick(found, event.shiftKey || event.ctrlKey || event.metaKey);
       };
       const hint = `curves of all with ${title(study.axes[axis].name)} ${showValue(value)}`;
@@ -188,6 +192,16 @@ class HeatMap {
     }
     return make("p", { class: "legend" }, parts);
   }
+}
+
+const panelKey = (axes, setting) => axes.map((axis) => study.settings.config[axis][setting]).join(",");
+
+/** The entropy of an axis's values: panels of the few settings beyond a grid come after the grid. */
+function spread(axis) {
+  const counts = new Map();
+  for (const value of study.settings.config[axis]) counts.set(value, (counts.get(value) ?? 0) + 1);
+  const shares = [...counts.values()].map((count) => count / settingCount);
+  return Number(-shares.reduce((sum, share) => sum + share * Math.log(share), 0).toFixed(6));
 }
 
 /** Colours for the values of a metric, from the worst to the best. */
