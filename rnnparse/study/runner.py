@@ -194,6 +194,7 @@ class Study:
                 "versions": versions(),
                 "data": self.data,
                 "gold": self.gold,
+                "measure": {"name": self.measure.name, "maximize": self.measure.maximize},
                 "command": self.command,
             },
         )
