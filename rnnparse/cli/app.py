@@ -15,10 +15,11 @@ import sys
 from collections.abc import Iterator, Sequence
 
 from rnnparse import __version__
-from rnnparse.cli import evalb, evaluate, info, parse, train
+from rnnparse.cli import evalb, evaluate, info, parse, study, train
+from rnnparse.cli.commands import add_commands
 from rnnparse.errors import RnnparseError
 
-COMMANDS = (train, parse, evaluate, evalb, info)
+COMMANDS = (train, parse, evaluate, evalb, info, study)
 
 ERROR, INTERRUPTED, BROKEN_PIPE = 2, 130, 141
 """Exit statuses; the last two are what shells report for a program that a signal ended."""
@@ -29,6 +30,7 @@ examples:
   rnnparse train wsj/0[2-9] --dev wsj/22 --out m   learn from a treebank of your own
   echo "They ate udon with forks." | rnnparse parse model
   rnnparse evaluate model test.mrg                 parse the words of a treebank, score the trees
+  rnnparse study run wsj/0[2-9] --preset quick     which learning rates converge, and why not
 
 rnnparse COMMAND --help explains a command and its options.
 """
@@ -43,6 +45,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     given = list(sys.argv[1:] if arguments is None else arguments)
     parser = _parser()
     args = parser.parse_args(given)
+    args.command_line = shlex.join([parser.prog, *given])
     if not hasattr(args, "run"):
         parser.print_help(sys.stderr)
         return ERROR
@@ -54,8 +57,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
     except BrokenPipeError:
         _discard_output()
         return BROKEN_PIPE
-    except KeyboardInterrupt:
-        print(f"\nrnnparse: interrupted{_way_back(args.command, given)}", file=sys.stderr)
+    except KeyboardInterrupt as interrupt:
+        print(f"\nrnnparse: interrupted{_way_back(args, given, interrupt)}", file=sys.stderr)
         return INTERRUPTED
     except (RnnparseError, OSError, MemoryError) as error:
         if args.debug:
@@ -65,35 +68,16 @@ def main(arguments: Sequence[str] | None = None) -> int:
 
 
 def _parser() -> argparse.ArgumentParser:
-    raw = argparse.RawDescriptionHelpFormatter
     parser = argparse.ArgumentParser(
         prog="rnnparse",
         description="Train, use and evaluate constituency parsers: a PCFG proposes trees, and a "
         "recursive network over their words and phrases chooses among them.",
         epilog=_EPILOG,
-        formatter_class=raw,
+        formatter_class=argparse.RawDescriptionHelpFormatter,
     )
     parser.add_argument("--version", action="version", version=f"rnnparse {__version__}")
     parser.add_argument("--debug", action="store_true", help="show the traceback of an error")
-    debug = argparse.ArgumentParser(add_help=False)
-    debug.add_argument(
-        "--debug",
-        action="store_true",
-        default=argparse.SUPPRESS,
-        help="show the traceback of an error",
-    )
-    commands = parser.add_subparsers(title="commands", metavar="COMMAND", dest="command")
-    for module in COMMANDS:
-        command = commands.add_parser(
-            module.NAME,
-            help=module.HELP,
-            description=module.DESCRIPTION,
-            epilog=module.EPILOG,
-            parents=[debug],
-            formatter_class=raw,
-        )
-        module.add_arguments(command)
-        command.set_defaults(run=module.run)
+    add_commands(parser, COMMANDS, "command")
     return parser
 
 
@@ -107,12 +91,14 @@ def _describe(error: BaseException) -> str:
     return " ".join(str(error).split())
 
 
-def _way_back(command: str, given: list[str]) -> str:
-    """What to do after an interruption: training can go on where it was."""
-    if command != train.NAME:
-        return ""
-    again = given if "--resume" in given else [*given, "--resume"]
-    return f"; to go on from here:\n  rnnparse {shlex.join(again)}"
+def _way_back(args: argparse.Namespace, given: list[str], interrupt: BaseException) -> str:
+    """What to do after an interruption: training and studies can go on where they were."""
+    if args.command == train.NAME:
+        again = given if "--resume" in given else [*given, "--resume"]
+        return f"; to go on from here:\n  rnnparse {shlex.join(again)}"
+    if args.command == study.NAME and args.study_command == "run":
+        return f"; {interrupt}" if str(interrupt) else f"; to go on:\n  {args.command_line}"
+    return ""
 
 
 class _Handler(logging.StreamHandler):

@@ -68,8 +68,8 @@ def _add_data(parser: argparse.ArgumentParser) -> None:
     group.add_argument(
         "--out", metavar="MODEL", default="model", help="folder for the model (default: model)"
     )
-    _option(group, "--dev", "trees to tune on (default: every tenth tree is held out)", "TREEBANK")
-    _option(
+    option(group, "--dev", "trees to tune on (default: every tenth tree is held out)", "TREEBANK")
+    option(
         group,
         "--folds",
         "for small treebanks: tune by cross-validation in N parts and learn from all trees; 0: "
@@ -77,7 +77,7 @@ def _add_data(parser: argparse.ArgumentParser) -> None:
         "N",
         whole,
     )
-    _option(group, "--vectors", "word vectors to begin with: text in GloVe's format", "FILE")
+    option(group, "--vectors", "word vectors to begin with: text in GloVe's format", "FILE")
     group.add_argument(
         "--prune-vectors",
         action="store_true",
@@ -89,16 +89,16 @@ def _add_data(parser: argparse.ArgumentParser) -> None:
 
 def _add_model(parser: argparse.ArgumentParser) -> None:
     group = parser.add_argument_group("model")
-    _option(group, "--dim", "size n of word and phrase vectors", "N", positive)
-    _option(group, "--kbest", "candidate trees a sentence", "K", positive)
-    _option(
+    option(group, "--dim", "size n of word and phrase vectors", "N", positive)
+    option(group, "--kbest", "candidate trees a sentence", "K", positive)
+    option(
         group,
         "--head-rules",
         "head children: english, left (the first), right (the last), or a file of rules",
         "RULES",
         dest="heads",
     )
-    _option(
+    option(
         group,
         "--jackknife",
         "list the candidates of each Nth of the sentences with a grammar that has not seen them; "
@@ -110,28 +110,28 @@ def _add_model(parser: argparse.ArgumentParser) -> None:
 
 def _add_learning(parser: argparse.ArgumentParser) -> None:
     group = parser.add_argument_group("learning")
-    _option(group, "--epochs", "passes over the sentences at most", "N", positive)
-    _option(group, "--patience", "stop after N passes without gain", "N", positive)
-    _option(group, "--batch-size", "sentences a step", "N", positive)
-    _option(group, "--learning-rate", "size α of a step", "α", float)
-    _option(group, "--l2", "weight λ of λ/2 times the squared weights", "λ", float)
-    _option(group, "--kappa", "margin κ for each wrong bracket of a candidate", "κ", float)
-    _option(
+    option(group, "--epochs", "passes over the sentences at most", "N", positive)
+    option(group, "--patience", "stop after N passes without gain", "N", positive)
+    option(group, "--batch-size", "sentences a step", "N", positive)
+    option(group, "--learning-rate", "size α of a step", "α", float)
+    option(group, "--l2", "weight λ of λ/2 times the squared weights", "λ", float)
+    option(group, "--kappa", "margin κ for each wrong bracket of a candidate", "κ", float)
+    option(
         group,
         "--objective",
         "what is minimised: the structured hinge, its square, the hinge without margin, −log of "
         "the target's probability, or the expected margin",
         choices=OBJECTIVES,
     )
-    _option(
+    option(
         group,
         "--optimizer",
         "adagrad, a Keras optimizer by name, or levenberg-marquardt (with --objective "
         "squared-hinge --freeze W --freeze vectors; the learning rate is the damping)",
         "NAME",
     )
-    _option(group, "--target", "learn towards the gold tree or the best candidate", choices=TARGETS)
-    _option(
+    option(group, "--target", "learn towards the gold tree or the best candidate", choices=TARGETS)
+    option(
         group,
         "--tie",
         "which of several worst candidates a subgradient follows: the first, all in equal parts, "
@@ -153,16 +153,14 @@ def _add_learning(parser: argparse.ArgumentParser) -> None:
         help="do not train these weights: vectors, W, v, or rows of them, as in 'W:NP,*' (may be "
         "given several times)",
     )
-    _option(
-        group, "--freeze-epochs", "freeze them in the first N epochs; 0: throughout", "N", whole
-    )
-    _option(group, "--engine", "what computes scores and gradients", choices=ENGINES)
-    _option(group, "--seed", "of all that is random", "N", whole)
+    option(group, "--freeze-epochs", "freeze them in the first N epochs; 0: throughout", "N", whole)
+    option(group, "--engine", "what computes scores and gradients", choices=ENGINES)
+    option(group, "--seed", "of all that is random", "N", whole)
 
 
 def _add_running(parser: argparse.ArgumentParser) -> None:
     group = parser.add_argument_group("running")
-    _option(group, "--jobs", "processor cores, 0 for all", "N", whole)
+    option(group, "--jobs", "processor cores, 0 for all", "N", whole)
     group.add_argument("--resume", action="store_true", help="go on with an interrupted run")
     group.add_argument("--json", action="store_true", help="print the report as JSON")
     group.add_argument(
@@ -171,11 +169,11 @@ def _add_running(parser: argparse.ArgumentParser) -> None:
         default=argparse.SUPPRESS,
         help="log gradients, updates and activations of every epoch: MODEL/telemetry.jsonl",
     )
-    _option(group, "--tensorboard", "write logs for TensorBoard here", "DIR")
-    _option(group, "--cache", "keep candidate lists here (default: your cache folder)", "DIR")
+    option(group, "--tensorboard", "write logs for TensorBoard here", "DIR")
+    option(group, "--cache", "keep candidate lists here (default: your cache folder)", "DIR")
 
 
-def _option(
+def option(
     group: Any, flag: str, help: str, metavar: str | None = None, type: Any = str, **more: Any
 ) -> None:
     """Add an option for a field of `TrainingConfig`, whose default the help names."""

@@ -44,8 +44,8 @@ PRESETS: dict[str, dict[str, Any]] = {
     "quick": {
         "optimizer": ("sgd", "adagrad", "adam"),
         "learning_rate": (0.1, 0.01, 0.001),
-        "batch_size": (100,),
-        "epochs": (2,),
+        "batch_size": (25,),
+        "epochs": (4,),
     },
 }
 """Axes by the name of a preset. `question` has 81 settings; `quick` takes less than two minutes."""

@@ -1,0 +1,89 @@
+"""`rnnparse study range`: sweep the learning rate in one run."""
+
+from __future__ import annotations
+
+import argparse
+from dataclasses import fields
+from pathlib import Path
+
+from rnnparse.cli.study_run import add_shared
+from rnnparse.cli.text import positive, print_json, warn, whole
+from rnnparse.cli.train import option
+from rnnparse.config import OBJECTIVES, TIES, TrainingConfig
+
+NAME = "range"
+HELP = "sweep the learning rate in one run: which rates help at all?"
+DESCRIPTION = """\
+Take a hundred steps from the starting weights, each with a greater learning rate than the one
+before, and tell from the loss from which rate on it falls, where it falls steepest, where it is
+lowest, and from where it rises for good (Smith 2017). That takes seconds; what it suggests is
+where a grid should look."""
+EPILOG = """\
+The sweep is short. AdaGrad shortens its steps as it goes, so that the rates at the end of a sweep
+act as smaller ones would at the start: keep to the lower part of what is suggested.
+
+examples:
+  rnnparse study range train.mrg --optimizer adam --batch-size 256
+  rnnparse study range --optimizer sgd --low 0.01 --high 100 --updates 300 --svg range.svg
+"""
+
+_FIELDS = tuple(field.name for field in fields(TrainingConfig))
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    """Declare the arguments."""
+    parser.add_argument(
+        "treebank",
+        metavar="TREEBANK",
+        nargs="?",
+        default=argparse.SUPPRESS,
+        help="trees to learn from; without it, the small generated treebank of this package",
+    )
+    group = parser.add_argument_group("sweep")
+    group.add_argument(
+        "--low", type=float, default=1e-5, metavar="α", help="the first rate (default: 1e-05)"
+    )
+    group.add_argument(
+        "--high", type=float, default=10.0, metavar="α", help="the last rate (default: 10)"
+    )
+    group.add_argument(
+        "--updates", type=positive, default=100, metavar="N", help="steps (default: 100)"
+    )
+    group.add_argument("--json", action="store_true", help="print JSON")
+    group.add_argument("--svg", metavar="FILE", help="draw the loss over the rate")
+    group = parser.add_argument_group("training")
+    option(group, "--optimizer", "adagrad, or a Keras optimizer by name", "NAME")
+    option(group, "--batch-size", "sentences a step", "N", positive)
+    option(group, "--l2", "weight λ of λ/2 times the squared weights", "λ", float)
+    option(group, "--kappa", "margin κ for each wrong bracket of a candidate", "κ", float)
+    option(group, "--dim", "size n of word and phrase vectors", "N", positive)
+    option(group, "--objective", "what is minimised", choices=OBJECTIVES)
+    option(group, "--tie", "which of several worst candidates counts", choices=TIES)
+    option(group, "--seed", "of all that is random", "N", whole)
+    add_shared(parser)
+    group = parser.add_argument_group("running")
+    option(group, "--jobs", "processor cores, 0 for all", "N", whole)
+    option(group, "--cache", "keep forests here (default: your cache folder)", "DIR")
+
+
+def run(args: argparse.Namespace) -> int:
+    """Sweep, and print what the loss did."""
+    import sys
+
+    from rnnparse.study.lr_range import parser_range_test
+    from rnnparse.study.problem import prepare_problem
+    from rnnparse.study.range_view import format_range, write_range_svg
+
+    given = {name: value for name, value in vars(args).items() if name in _FIELDS}
+    config = TrainingConfig.from_dict(given)
+    path = prepare_problem(config, progress=sys.stderr.isatty()).path
+    found = parser_range_test(path, config, low=args.low, high=args.high, updates=args.updates)
+    if args.svg:
+        title = f"{config.optimizer}, {config.batch_size} sentences a step"
+        write_range_svg(found, Path(args.svg), title)
+        warn(f"the drawing is ready: {args.svg}")
+    if args.json:
+        print_json(found.to_dict())
+    else:
+        print(format_range(found))
+    return 0

@@ -1,0 +1,51 @@
+"""`rnnparse study report`: write the report of a study."""
+
+from __future__ import annotations
+
+import argparse
+from pathlib import Path
+
+from rnnparse.cli.text import warn
+from rnnparse.errors import MissingExtraError
+
+NAME = "report"
+HELP = "write the report of a study again, also while it runs"
+DESCRIPTION = """\
+Write the report of a study from its records, as rnnparse study run does at the end: report.html,
+which needs no network, report.csv, drawings, and logs for TensorBoard's HParams in hparams."""
+EPILOG = """\
+examples:
+  rnnparse study report question
+  tensorboard --logdir question/hparams
+"""
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    """Declare the arguments."""
+    parser.add_argument("folder", metavar="STUDY", help="a folder that rnnparse study run wrote")
+
+
+def run(args: argparse.Namespace) -> int:
+    """Write all parts and print their paths."""
+    print(*write_all(args.folder), sep="\n")
+    return 0
+
+
+def write_all(folder: str) -> list[Path]:
+    """Write all parts of the report; the message for one whose package is absent says so.
+
+    Raises:
+        StudyError: there is no study, or it is damaged.
+    """
+    from rnnparse.study.hparams import write_hparams
+    from rnnparse.study.plots import write_svg
+    from rnnparse.study.report import write_csv, write_report
+
+    written: list[Path] = []
+    for write in (write_report, write_csv, write_svg, write_hparams):
+        try:
+            found = write(folder)
+            written += found if isinstance(found, list) else [found]
+        except MissingExtraError as error:
+            warn(f"note: {write.__name__.removeprefix('write_')}: {error}")
+    return written

@@ -1,0 +1,175 @@
+"""The parser's own studies: a grid of training settings on one treebank."""
+
+from __future__ import annotations
+
+import math
+import os
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any, NamedTuple
+
+from rnnparse.config import TrainingConfig
+from rnnparse.study.diagnose import diagnose_all
+from rnnparse.study.grid import Grid
+from rnnparse.study.parser_trial import ParserTrial
+from rnnparse.study.problem import prepare_problem
+from rnnparse.study.runner import Plan, Study
+from rnnparse.study.summary import best, rows
+from rnnparse.training.pipeline import read_data
+from rnnparse.trees.cleaning import words
+
+PLATEAU = 40
+"""The usual limit of epochs for a training run to its plateau."""
+
+# CPU seconds on a machine of 2024, for 3,253 sentences of the Penn Treebank: a word and epoch with
+# a hundred candidates a sentence, alone and for each component of vectors; an update; the k-best
+# list of a word.
+_WORD, _COMPONENT, _LIST = 5e-6, 3.3e-7, 1.4e-3
+_UPDATE = {"sgd": 0.005, "adagrad": 0.008, "adam": 0.02}
+_OTHER_UPDATE = 0.01
+
+
+START_SECONDS = 5.0
+"""About how long a process takes to load TensorFlow."""
+
+
+class Size(NamedTuple):
+    """How much text a study is about: sentences to learn from, and the words of both parts."""
+
+    sentences: int
+    words: int
+
+
+@dataclass(frozen=True)
+class ParserStudy:
+    """A study of the settings in a grid, the best of which may be trained to their plateau.
+
+    Args:
+        grid: the settings; its `fixed` ones name treebank, dev part and so on.
+        folder: of the study.
+        cache: folder for k-best lists and forests, which all processes must see; None for the
+            user's cache folder.
+        plateau: 0, or the limit of epochs for a second part: the best setting of each optimiser
+            again, until dev F1 has not risen for `patience` epochs.
+        backend, jobs, address, command: as for `Study`.
+
+    Example:
+        >>> grid = Grid.from_options({}, preset="quick", fixed={"treebank": "mine.mrg"})
+        >>> records = ParserStudy(grid, "study").run()
+    """
+
+    grid: Grid
+    folder: str | os.PathLike[str]
+    cache: str | None = None
+    plateau: int = 0
+    backend: str = "processes"
+    jobs: int = 0
+    address: str | None = None
+    command: str | None = None
+
+    @property
+    def config(self) -> TrainingConfig:
+        """What all trials share."""
+        here = {"cache": self.cache, "jobs": self.jobs if self.backend == "processes" else 0}
+        return TrainingConfig.from_dict(
+            {"dim": self.grid.axes["dim"][0], **self.grid.fixed, **here}
+        )
+
+    def run(
+        self, progress: bool = True, note: Callable[[str], None] = lambda text: None
+    ) -> list[dict[str, Any]]:
+        """Make the forests unless the cache has them, and run what has no record.
+
+        Args:
+            progress: show progress on standard error.
+            note: called with a line about what comes next.
+
+        Returns:
+            The records of all settings.
+
+        Raises:
+            RnnparseError: data that cannot be read, or as for `Study.run`.
+            KeyboardInterrupt: by Ctrl-C; the records so far are kept.
+        """
+        problem = prepare_problem(self.config, progress)
+        about: dict[str, Any] = {"data": problem.data, "gold": problem.gold}
+        records = self._study(self.grid, problem.path, **about).run(progress)
+        if self.plateau:
+            note(f"the best setting of each optimizer again, for up to {self.plateau} epochs")
+            further = plateau_settings(records, self.plateau, self.config.patience)
+            grid = replace(self.grid, further=further)
+            records = self._study(grid, problem.path, **about).run(progress)
+        return records
+
+    def size(self) -> Size:
+        """The size of the data, which are read for that. Raises RnnparseError if they cannot."""
+        trees, dev, _ = read_data(self.config)
+        return Size(len(trees), sum(len(words(tree)) for tree in [*trees, *dev]))
+
+    def plan(self, size: Size) -> tuple[Plan, float]:
+        """What `run` would do, and at most how many seconds the second part takes.
+
+        Seconds are those of the trials that have ended, or `training_seconds`.
+        """
+
+        def cost(config: Mapping[str, Any]) -> float:
+            return training_seconds(config, size, self.config.kbest)
+
+        first = self._study(self.grid, Path(), cost=cost).plan()
+        if not self.plateau:
+            return first, 0.0
+        slowest = {c["optimizer"]: c for c in sorted(self.grid.configs(), key=cost)}
+        further = [{**config, "epochs": self.plateau} for config in slowest.values()]
+        both = self._study(replace(self.grid, further=further), Path(), cost=cost).plan()
+        return first, (both.seconds or 0.0) - (first.seconds or 0.0)
+
+    def _study(self, grid: Grid, path: Path, **more: Any) -> Study:
+        return Study(
+            grid,
+            ParserTrial(path, self.config),
+            self.folder,
+            backend=self.backend,
+            jobs=self.jobs,
+            address=self.address,
+            measure="dev_f1",
+            maximize=True,
+            command=self.command,
+            **more,
+        )
+
+
+def plateau_settings(
+    records: Sequence[Mapping[str, Any]], epochs: int, patience: int
+) -> list[dict[str, Any]]:
+    """The setting of each optimiser with the best dev F1, with other epochs and patience.
+
+    Args:
+        records: in an order that does not depend on which trial ended first, as from `Study.run`:
+            of equals the first is the best.
+        epochs, patience: of the settings that are returned.
+    """
+    settings = rows(records, diagnose_all(records))
+    found = []
+    for optimizer in dict.fromkeys(row["config"]["optimizer"] for row in settings):
+        row = best([row for row in settings if row["config"]["optimizer"] == optimizer])
+        if row is not None:
+            found.append({**row["config"], "epochs": epochs, "patience": patience})
+    return found
+
+
+def training_seconds(config: Mapping[str, Any], size: Size, kbest: int) -> float:
+    """About how many CPU seconds a training run takes, for all its epochs.
+
+    Args:
+        config: of a trial. size: of its data. kbest: candidates a sentence.
+    """
+    word = (_WORD + _COMPONENT * config["dim"]) * math.sqrt(kbest / 100)
+    updates = math.ceil(size.sentences / config["batch_size"])
+    update = _UPDATE.get(config["optimizer"], _OTHER_UPDATE)
+    return float(config["epochs"] * (word * size.words + updates * update))
+
+
+def list_seconds(size: Size) -> float:
+    """About how many CPU seconds the k-best lists take, where the cache does not have them."""
+    return _LIST * size.words
