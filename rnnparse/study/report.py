@@ -5,7 +5,7 @@ from __future__ import annotations
 import csv
 import io
 import os
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from datetime import datetime
 from pathlib import Path
 from typing import Any
@@ -175,33 +175,37 @@ def write_csv(folder: str | os.PathLike[str]) -> Path:
     """
     results = load_results(folder)
     path = results.folder / TABLE
-    lines = io.StringIO(newline="")
-    writer: Any = None
-    for trial in range(len(results.records)):
-        line = _line(results, trial)
-        if writer is None:
-            writer = csv.DictWriter(lines, list(line), lineterminator="\n")
-            writer.writeheader()
-        writer.writerow(line)
-    write_atomically(path, lambda file: file.write(lines.getvalue().encode("utf-8")))
+    text = io.StringIO(newline="")
+    writer = csv.writer(text, lineterminator="\n")
+    writer.writerow(_columns(results))
+    writer.writerows(_line(results, trial) for trial in range(len(results.records)))
+    write_atomically(path, lambda file: file.write(text.getvalue().encode("utf-8")))
     return path
 
 
-def _line(results: Results, trial: int) -> Mapping[str, Any]:
+def _columns(results: Results) -> list[str]:
+    return [
+        "id",
+        *(axis.name for axis in results.axes),
+        *("seed", "status", "diagnosis", "advice", "error", "seconds"),
+        *(f"final_{metric.name}" for metric in results.metrics),
+        *(f"evidence_{name}" for name in EVIDENCE),
+    ]
+
+
+def _line(results: Results, trial: int) -> list[Any]:
+    """The cells of a trial, in the order of the columns."""
     record, found = results.records[trial], results.diagnoses[trial]
     error = record["error"]
-    return {
-        "id": record["id"],
-        **{axis.name: _cell(record["config"].get(axis.name)) for axis in results.axes},
-        "seed": record["seed"],
-        "status": record["status"],
-        "diagnosis": found.label,
-        "advice": found.advice,
-        "error": f"{error['type']}: {error['message']}" if error else None,
-        "seconds": record["seconds"],
-        **{f"final_{metric.name}": results.value(trial, metric.name) for metric in results.metrics},
-        **{f"evidence_{name}": found.evidence.get(name) for name in EVIDENCE},
-    }
+    return [
+        record["id"],
+        *(_cell(record["config"].get(axis.name)) for axis in results.axes),
+        *(record["seed"], record["status"], found.label, found.advice),
+        f"{error['type']}: {error['message']}" if error else None,
+        record["seconds"],
+        *(results.value(trial, metric.name) for metric in results.metrics),
+        *(found.evidence.get(name) for name in EVIDENCE),
+    ]
 
 
 def _cell(value: Any) -> Any:

@@ -58,11 +58,14 @@ def as_curve(values: Iterable[float | None] | None) -> np.ndarray:
 
 
 def student_quantile(freedom: float) -> float:
-    """The 97.5 % quantile of Student's t; the error is below 1 % from two degrees of freedom on.
+    """The 97.5 % quantile of Student's t, to 1 %; between one and two degrees of freedom too great.
 
     Reference:
         Abramowitz & Stegun (1964), Handbook of Mathematical Functions, 26.7.5.
     """
+    if freedom < 2:
+        one, two = math.tan(0.475 * math.pi), 0.95 / math.sqrt(2 * 0.975 * 0.025)
+        return one * (two / one) ** math.log2(freedom)
     z, n = _NORMAL_975, freedom
     terms = (
         (z**3 + z) / 4,
