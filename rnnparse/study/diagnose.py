@@ -49,7 +49,7 @@ OVERFIT = 0.005
 AT_OPTIMUM = 0.01
 """Converged, if the optimum is known: the share of the distance to it that is left."""
 
-SOLVER_AXES = ("optimizer", "learning_rate", "batch_size", "epochs", "momentum")
+SOLVER_AXES = ("optimizer", "learning_rate", "batch_size", "epochs", "patience", "momentum")
 """Axes that decide how an objective is minimised, but not which; seeds are no axis."""
 
 RULES = {
