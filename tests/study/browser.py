@@ -162,7 +162,8 @@ class Browser:
     def texts(self, selector: str) -> list[str]:
         """The texts of all elements that a selector finds, as they are rendered."""
         found = self.run(
-            f"[...document.querySelectorAll({json.dumps(selector)})].map((e) => e.innerText)"
+            f"[...document.querySelectorAll({json.dumps(selector)})]"
+            ".map((e) => e.innerText ?? e.textContent)"
         )
         return [str(text).strip() for text in found]
 

@@ -16,8 +16,8 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from rnnparse.study.curve import Curve
-from rnnparse.study.records import RECORDS, canonical, make_record, write_study
 from rnnparse.study.grid import Grid
+from rnnparse.study.records import RECORDS, canonical, make_record, write_study
 
 QUESTION = {
     "optimizer": ("sgd", "adagrad", "adam"),

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from itertools import pairwise
+
 import numpy as np
 import pytest
 from hypothesis import given, settings
@@ -17,7 +19,7 @@ NUMBERS = st.one_of(st.none(), st.floats(-1e6, 1e6))
 def test_stretches_cover_a_curve_without_overlap(length: int, most: int) -> None:
     edges = stretch_edges(length, most)
     assert edges[0] == 0 and edges[-1] == length
-    assert all(a < b for a, b in zip(edges, edges[1:], strict=False))
+    assert all(a < b for a, b in pairwise(edges))
     assert len(edges) - 1 <= max(most, min(length, most))
 
 
@@ -40,7 +42,7 @@ def test_extremes_and_means_of_a_long_curve_are_kept(
 ) -> None:
     edges = stretch_edges(len(values), most)
     drawn = draw_together(values, edges)
-    for i, (low, high) in enumerate(zip(edges, edges[1:], strict=False)):
+    for i, (low, high) in enumerate(pairwise(edges)):
         part = [value for value in values[low:high] if value is not None]
         found = [drawn[name][i] for name in ("low", "mean", "high")]
         if not part:

@@ -239,7 +239,7 @@ class Colours {
     const mix = this.ramp[i].map((low, k) => low + (place - i) * (this.ramp[i + 1][k] - low));
     const linear = mix.map((c) => (c / 255 <= 0.04 ? c / 3294 : ((c / 255 + 0.055) / 1.055) ** 2.4));
     const luminance = 0.2126 * linear[0] + 0.7152 * linear[1] + 0.0722 * linear[2];
-    return [`rgb(${mix.map(Math.round).join(" ")})`, luminance > 0.18 ? "#10151c" : "#ffffff"];
+    return [`rgb(${mix.map(Math.round).join(" ")})`, luminance > 0.18 ? "#000000" : "#ffffff"];
   }
 
   legend(metric) {
