@@ -94,7 +94,10 @@ class ParserStudy:
         """
         problem = prepare_problem(self.config, progress)
         about: dict[str, Any] = {"data": problem.data, "gold": problem.gold}
-        records = self._study(self.grid, problem.path, **about).run(progress)
+        study = self._study(self.grid, problem.path, **about)
+        plan = study.plan()
+        note(f"{len(plan.trials)} runs to go, {plan.ended} have ended")
+        records = study.run(progress)
         if self.plateau:
             note(f"the best setting of each optimizer again, for up to {self.plateau} epochs")
             further = plateau_settings(records, self.plateau, self.config.patience)

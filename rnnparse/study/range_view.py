@@ -9,7 +9,7 @@ import numpy as np
 
 from rnnparse.errors import MissingExtraError
 from rnnparse.files import write_atomically
-from rnnparse.study.lr_range import RangeTest
+from rnnparse.study.range_result import RangeTest
 
 _BARS = "▁▂▃▄▅▆▇█"
 _COLUMNS, _LINE = 60, 88
