@@ -26,10 +26,10 @@ $(DEMO)/report.json: $(VENV)/.installed $(SOURCES)
 	$(BIN)/rnnparse train --out $(DEMO)
 
 test: $(VENV)/.installed-for-tests
-	$(BIN)/python -m pytest
+	$(BIN)/python -m pytest -n auto --dist loadfile
 
 test-all: $(VENV)/.installed-for-tests
-	$(BIN)/python -m pytest -m "slow or not slow"
+	$(BIN)/python -m pytest -n auto --dist loadfile -m "slow or not slow"
 
 lint: $(VENV)/.installed-for-tests
 	$(BIN)/ruff check .

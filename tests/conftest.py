@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import os
 from pathlib import Path
 
 import pytest
+from filelock import FileLock
 
 from rnnparse.cli import main
 
@@ -22,6 +24,12 @@ def shared() -> Path:
 @pytest.fixture(scope="session")
 def trained(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A model trained on the embedded treebank as `rnnparse train` does it, defaults and all."""
-    folder = tmp_path_factory.mktemp("trained")
-    assert main(["train", "--out", str(folder / "model"), "--cache", str(folder / "cache")]) == 0
-    return folder / "model"
+    folder = tmp_path_factory.getbasetemp()
+    if "PYTEST_XDIST_WORKER" in os.environ:  # all processes of a run share one
+        folder = folder.parent
+    with FileLock(folder / "trained.lock"):
+        model = folder / "trained" / "model"
+        if not model.exists():
+            cache = str(folder / "trained" / "cache")
+            assert main(["train", "--out", str(model), "--cache", cache]) == 0
+    return model
