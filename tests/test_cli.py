@@ -15,7 +15,7 @@ import pytest
 from rnnparse.cli import main
 from rnnparse.trees.embedded import embedded_treebank
 
-COMMANDS = ["train", "parse", "evaluate", "evalb", "info"]
+COMMANDS = ["train", "parse", "evaluate", "evalb", "info", "study"]
 PROGRAM = [sys.executable, "-m", "rnnparse"]
 
 

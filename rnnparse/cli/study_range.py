@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+import sys
 from dataclasses import fields
 from pathlib import Path
 
@@ -14,17 +15,17 @@ from rnnparse.config import OBJECTIVES, TIES, TrainingConfig
 NAME = "range"
 HELP = "sweep the learning rate in one run: which rates help at all?"
 DESCRIPTION = """\
-Take a hundred steps from the starting weights, each with a greater learning rate than the one
+Take two hundred steps from the starting weights, each with a greater learning rate than the one
 before, and tell from the loss from which rate on it falls, where it falls steepest, where it is
 lowest, and from where it rises for good (Smith 2017). That takes seconds; what it suggests is
 where a grid should look."""
 EPILOG = """\
-The sweep is short. AdaGrad shortens its steps as it goes, so that the rates at the end of a sweep
-act as smaller ones would at the start: keep to the lower part of what is suggested.
+A sweep is short: a rate that does harm after a thousand steps only may look well in it. Let a
+study of a few rates within what is suggested, and around it, decide.
 
 examples:
   rnnparse study range train.mrg --optimizer adam --batch-size 256
-  rnnparse study range --optimizer sgd --low 0.01 --high 100 --updates 300 --svg range.svg
+  rnnparse study range --optimizer sgd --low 0.01 --high 100 --updates 500 --svg range.svg
 """
 
 _FIELDS = tuple(field.name for field in fields(TrainingConfig))
@@ -47,7 +48,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         "--high", type=float, default=10.0, metavar="α", help="the last rate (default: 10)"
     )
     group.add_argument(
-        "--updates", type=positive, default=100, metavar="N", help="steps (default: 100)"
+        "--updates", type=positive, default=200, metavar="N", help="steps (default: 200)"
     )
     group.add_argument("--json", action="store_true", help="print JSON")
     group.add_argument("--svg", metavar="FILE", help="draw the loss over the rate")
@@ -68,11 +69,10 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 def run(args: argparse.Namespace) -> int:
     """Sweep, and print what the loss did."""
-    import sys
-
     from rnnparse.study.lr_range import parser_range_test
     from rnnparse.study.problem import prepare_problem
     from rnnparse.study.range_view import format_range, write_range_svg
+    from rnnparse.study.summary import command
 
     given = {name: value for name, value in vars(args).items() if name in _FIELDS}
     config = TrainingConfig.from_dict(given)
@@ -86,4 +86,7 @@ def run(args: argparse.Namespace) -> int:
         print_json(found.to_dict())
     else:
         print(format_range(found))
+        if found.suggestion is not None:
+            rate = {"learning_rate": found.suggestion}
+            print(f"\nto train with it:\n  {command(rate, fixed=given)}")
     return 0

@@ -163,8 +163,9 @@ def run(args: argparse.Namespace) -> int:
         _print_plan(args, study)
         return 0
     records = study.run(sys.stderr.isatty(), warn)
-    written = write_all(args.out)
     show(args.out, as_json=args.json)
+    sys.stdout.flush()
+    written = write_all(args.out)
     warn(f"the report is ready: {written[0]}")
     if all(record["status"] in ("failed", "out of memory") for record in records):
         raise StudyError("every run failed; the first error is in the table above")

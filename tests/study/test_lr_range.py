@@ -16,8 +16,9 @@ from hypothesis import strategies as st
 
 from rnnparse.config import TrainingConfig
 from rnnparse.errors import ConfigError, MissingExtraError
-from rnnparse.study.lr_range import RangeTest, parser_range_test, range_test, sweep
+from rnnparse.study.lr_range import parser_range_test, range_test, sweep
 from rnnparse.study.problem import prepare_problem
+from rnnparse.study.range_result import RangeTest
 from rnnparse.study.range_view import format_range, write_range_svg
 from tests.training.runs import write_treebank
 
@@ -67,7 +68,7 @@ def test_the_limit_of_gradient_descent_is_found(
     assert found.interval is not None and found.interval[0] < found.interval[1] < limit
     assert found.interval[0] <= found.minimum / 10
     assert found.suggestion is not None
-    assert 0.95 * found.interval[0] < found.suggestion < 1.05 * found.interval[1]
+    assert found.interval[0] < found.suggestion < found.interval[1]
 
 
 def test_momentum_has_a_limit_of_its_own() -> None:
@@ -109,7 +110,7 @@ def test_a_sweep_ends_when_the_loss_has_grown_or_is_no_number() -> None:
 
 def test_one_bad_minibatch_does_not_end_a_sweep() -> None:
     losses = iter([*np.linspace(2, 1, 60), 50.0, *np.linspace(1, 0.5, 39)])
-    found = sweep(lambda rate: float(next(losses)))
+    found = sweep(lambda rate: float(next(losses)), updates=100)
     assert len(found.rates) == 99 and found.limit is None
 
 
