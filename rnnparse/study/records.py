@@ -206,7 +206,12 @@ class RecordFile:
         Raises:
             StudyError: a line is damaged.
         """
-        return [self._parse(number, line) for number, line in self._lines()]
+        return list(self)
+
+    def __iter__(self) -> Iterator[dict[str, Any]]:
+        """The records one by one, as `load` does."""
+        for number, line in self._lines():
+            yield self._parse(number, line)
 
     def _lines(self) -> Iterator[tuple[int, bytes]]:
         try:

