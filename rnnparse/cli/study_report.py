@@ -40,11 +40,13 @@ def write_all(folder: str) -> list[Path]:
     from rnnparse.study.hparams import write_hparams
     from rnnparse.study.plots import write_svg
     from rnnparse.study.report import write_csv, write_report
+    from rnnparse.study.results import load_results
 
+    results = load_results(folder)
     written: list[Path] = []
     for write in (write_report, write_csv, write_svg, write_hparams):
         try:
-            found = write(folder)
+            found = write(results)
             written += found if isinstance(found, list) else [found]
         except MissingExtraError as error:
             warn(f"note: {write.__name__.removeprefix('write_')}: {error}")

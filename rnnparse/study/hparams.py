@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 import shutil
 from collections.abc import Iterator, Mapping, Sequence
 from datetime import datetime
@@ -12,7 +11,7 @@ from typing import IO, Any
 from rnnparse.errors import MissingExtraError
 from rnnparse.files import replace_folder
 from rnnparse.study.records import canonical
-from rnnparse.study.results import Axis, Results, load_results, title
+from rnnparse.study.results import Axis, Results, Source, load_results, title
 from rnnparse.study.stretches import draw_together, stretch_edges
 
 HPARAMS = "hparams"
@@ -21,7 +20,7 @@ _EVENTS = "events.out.tfevents.0.study"
 _DIAGNOSIS = "diagnosis"
 
 
-def write_hparams(folder: str | os.PathLike[str]) -> Path:
+def write_hparams(study: Source) -> Path:
     """Write a study's trials as runs for TensorBoard: `tensorboard --logdir FOLDER/hparams`.
 
     Each trial is a run with the curves `update/…` and `epoch/…`, and what it ended with as
@@ -30,7 +29,7 @@ def write_hparams(folder: str | os.PathLike[str]) -> Path:
     is replaced.
 
     Args:
-        folder: of the study.
+        study: its folder, or its results.
 
     Returns:
         The folder of the runs.
@@ -40,7 +39,7 @@ def write_hparams(folder: str | os.PathLike[str]) -> Path:
         StudyError: there is no study, or it is damaged.
     """
     _require_tensorboard()
-    results = load_results(folder)
+    results = load_results(study)
     target = results.folder / HPARAMS
     new, old = (target.with_name(f".{HPARAMS}.{name}") for name in ("new", "old"))
     shutil.rmtree(new, ignore_errors=True)

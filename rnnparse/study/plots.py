@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import io
 import math
-import os
 from collections.abc import Sequence
 from itertools import zip_longest
 from pathlib import Path
@@ -15,7 +14,7 @@ import numpy as np
 from rnnparse.errors import MissingExtraError
 from rnnparse.files import write_atomically
 from rnnparse.study.layout import BUDGET, ColourScale, Panel, beside, best_of, map_axes, panels
-from rnnparse.study.results import Results, load_results, series, showing, text, title
+from rnnparse.study.results import Results, Source, load_results, series, showing, text, title
 from rnnparse.study.trends import as_curve, student_quantile
 
 MAP, CURVES = "map.svg", "curves.svg"
@@ -36,7 +35,7 @@ _MOST_PANELS, _MOST_LINES = 12, 9
 _OVER = 10  # what grows to more than so many times the start is cut off
 
 
-def write_svg(folder: str | os.PathLike[str]) -> list[Path]:
+def write_svg(study: Source) -> list[Path]:
     """Write `map.svg` and `curves.svg` of a study; equal studies give equal files.
 
     The map has a panel for each combination of the axes that are neither its rows nor its columns,
@@ -45,7 +44,7 @@ def write_svg(folder: str | os.PathLike[str]) -> list[Path]:
     95 % intervals.
 
     Args:
-        folder: of the study.
+        study: its folder, or its results.
 
     Returns:
         The paths; none where no trial has ended.
@@ -58,7 +57,7 @@ def write_svg(folder: str | os.PathLike[str]) -> list[Path]:
         import matplotlib
     except ImportError:
         raise MissingExtraError("matplotlib", "study") from None
-    results = load_results(folder)
+    results = load_results(study)
     if not results.records:
         return []
     with matplotlib.rc_context(_STYLE):

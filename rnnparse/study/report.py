@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import csv
 import io
-import os
 from collections.abc import Iterator
 from datetime import datetime
 from pathlib import Path
@@ -26,7 +25,7 @@ from rnnparse.study.finding import (
     warnings,
 )
 from rnnparse.study.report_data import ReportData, script_json
-from rnnparse.study.results import Results, load_results, text
+from rnnparse.study.results import Results, Source, load_results, text
 
 REPORT, TABLE = "report.html", "report.csv"
 TEMPLATES = Path(__file__).parent / "templates"
@@ -50,11 +49,11 @@ _METHODS = (
 )
 
 
-def write_report(folder: str | os.PathLike[str]) -> Path:
+def write_report(study: Source) -> Path:
     """Write `report.html` of a study: a single file, which needs no network.
 
     Args:
-        folder: of the study, whose trials need not all have ended.
+        study: its folder, or its results; its trials need not all have ended.
 
     Returns:
         The path of the report.
@@ -68,7 +67,7 @@ def write_report(folder: str | os.PathLike[str]) -> Path:
         PosixPath('study/report.html')
     """
     template = _template()
-    results = load_results(folder)
+    results = load_results(study)
     path = results.folder / REPORT
     parts = template.generate(_context(results))
     write_atomically(path, lambda file: file.writelines(part.encode("utf-8") for part in parts))
@@ -158,14 +157,14 @@ def _example(results: Results) -> str:
     return " ".join(f"{axis.name}={text(axis.values[0])}" for axis in axes)
 
 
-def write_csv(folder: str | os.PathLike[str]) -> Path:
+def write_csv(study: Source) -> Path:
     """Write `report.csv` of a study: a line for each trial, with its diagnosis and the evidence.
 
     Columns are `id`, the axes, `seed`, `status`, `diagnosis`, `advice`, `error`, `seconds`, then
     `final_…` for what the trial ended with, and `evidence_…`.
 
     Args:
-        folder: of the study.
+        study: its folder, or its results.
 
     Returns:
         The path of the table.
@@ -173,7 +172,7 @@ def write_csv(folder: str | os.PathLike[str]) -> Path:
     Raises:
         StudyError: there is no study, or it is damaged.
     """
-    results = load_results(folder)
+    results = load_results(study)
     path = results.folder / TABLE
     text = io.StringIO(newline="")
     writer = csv.writer(text, lineterminator="\n")

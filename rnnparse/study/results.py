@@ -214,16 +214,22 @@ class Results:
         return ", ".join(parts) or "the only setting"
 
 
-def load_results(folder: str | os.PathLike[str]) -> Results:
-    """Read a study folder and diagnose its trials.
+Source = str | os.PathLike[str] | Results
+"""A study's folder, or what `load_results` has read from it."""
+
+
+def load_results(study: Source) -> Results:
+    """Read a study folder and diagnose its trials; results are given back as they are.
 
     Raises:
         StudyError: there is no study, or it is damaged.
     """
-    about = read_study(folder)
+    if isinstance(study, Results):
+        return study
+    about = read_study(study)
     pairs: dict[tuple[int, int], tuple[int, int]] = {}
-    records = [_shared(record, pairs) for record in RecordFile(folder)]
-    return Results(Path(folder), about, records, diagnose_all(records))
+    records = [_shared(record, pairs) for record in RecordFile(study)]
+    return Results(Path(study), about, records, diagnose_all(records))
 
 
 def _shared(
