@@ -200,7 +200,7 @@ def test_gzip_is_told_by_its_bytes(tmp_path):
     assert len(load_trees(tmp_path / "plain.mrg")) == 1
 
 
-@pytest.mark.parametrize("data", [DOG.encode(), gzip.compress(DOG.encode())])
+@pytest.mark.parametrize("data", [DOG.encode(), gzip.compress(DOG.encode())], ids=["plain", "gzip"])
 def test_standard_input(monkeypatch, data):
     stdin = io.TextIOWrapper(io.BufferedReader(io.BytesIO(data)))
     monkeypatch.setattr(sys, "stdin", stdin)
