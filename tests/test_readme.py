@@ -126,9 +126,11 @@ def test_links_lead_somewhere() -> None:
 
 def test_every_option_in_the_text_exists() -> None:
     known = ""
-    for command in ("train", "parse", "evaluate", "evalb", "info"):
+    for command in ("train", "parse", "evaluate", "evalb", "info", "study run", "study range"):
         known += subprocess.run(
-            [sys.executable, "-m", "rnnparse", command, "--help"], capture_output=True, text=True
+            [sys.executable, "-m", "rnnparse", *command.split(), "--help"],
+            capture_output=True,
+            text=True,
         ).stdout
     for option in set(re.findall(r"--[a-z][a-z-]+", README)) - {"--help"}:
         assert option in known, option
