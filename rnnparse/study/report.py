@@ -107,6 +107,7 @@ def _context(results: Results) -> dict[str, Any]:
         "methods": _METHODS,
         "origins": list(_origins(results)),
         "shown": bool(results.records),
+        "convex": "bound" in data.series["epochs"],
         "several": any(len(row["trials"]) > 1 for row in results.settings),
         "example": _example(results),
         "study": Markup(script_json(data.study())),

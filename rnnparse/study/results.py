@@ -23,8 +23,8 @@ from rnnparse.study.trends import student_quantile
 TITLES = {
     "dev_f1": "dev F1",
     "l2": "L2",
-    "gap": "distance of the best iterate to the optimum",
-    "bound": "upper bound on that distance",
+    "gap": "best iterate above the optimum",
+    "bound": "upper bound on that",
     "update_ratio": "‖update‖ / ‖weights‖",
     "violated": "share of violated examples",
 }

@@ -296,6 +296,20 @@ def test_any_axes_and_any_quantities_will_do(tmp_path: Path) -> None:
     assert {study["map"]["rows"], study["map"]["columns"]} == {0, 1}
 
 
+def test_the_bound_of_a_convex_trial_stands_beside_its_gap(tmp_path: Path) -> None:
+    gaps, bounds = [0.5, 0.25, 0.2, 0.18, 0.17], [2.0, 1.4, 1.2, 1.0, 0.9]
+
+    def run(config: Mapping[str, Any], seed: int) -> Curve:
+        epochs = [{"objective": 1.0 + gap} for gap in gaps]
+        return Curve({}, epochs, {"optimum": 1.0, "gap": gaps, "bound": bounds})
+
+    page = Page(write_report(plain_study(tmp_path, {"x": [1]}, run)))
+    assert page.study()["bounds"] == {"gap": "bound"}
+    (line,) = page.details()
+    assert (line["epochs"]["gap"], line["epochs"]["bound"]) == (gaps, bounds)
+    assert any("Dotted: the theory’s upper bound." in text for text in page.texts("p"))
+
+
 def test_long_curves_are_drawn_with_few_points(tmp_path: Path) -> None:
     folder = plain_study(
         tmp_path, {"x": [1]}, lambda config, seed: Curve({"objective": [1.0, 2.0] * 50_000})

@@ -129,6 +129,10 @@ def test_words_and_diagnoses_filter_the_table(browser: Browser, question: Path) 
     browser.choose("#by-label", "failed")
     assert browser.texts("#pages [role=status]") == ["1–3 of 3 settings (of 81)"]
     assert set(column(browser, "batch size")) == {"512"}
+    browser.choose("#by-label", "")
+    browser.click("#pages button:nth-of-type(2)")
+    assert browser.texts("#pages [role=status]") == ["51–81 of 81 settings"]
+    assert browser.run("document.activeElement.innerText") == "previous"  # there is no next page
     browser.type("#filter", "nothing like this")
     assert browser.texts("#pages [role=status]") == ["no setting (of 81)"]
 
@@ -193,6 +197,22 @@ def test_axes_of_the_curves_can_be_logarithmic(browser: Browser, question: Path)
     assert browser.run("document.querySelectorAll('#charts path.band').length") == 2  # of two seeds
     browser.choose("figure[data-kind=updates] select", "update_ratio")
     assert browser.texts("figure[data-kind=updates] text.title")[-1] == "‖update‖ / ‖weights‖"
+
+
+def test_bounds_are_dotted_and_what_diverged_ends_in_a_cross(
+    browser: Browser, tmp_path: Path
+) -> None:
+    def run(config: dict[str, float], seed: int) -> Curve:
+        objective = [config["factor"] ** i for i in range(30)]
+        convex = {"optimum": 0.0, "gap": [0.5, 0.4, 0.3, 0.2], "bound": [1.0, 0.9, 0.8, 0.7]}
+        return Curve({"objective": objective}, [{"loss": 1.0}] * 4, convex)
+
+    browser.open(write_report(plain_study(tmp_path, {"factor": [0.5, 2.0]}, run)))
+    browser.click(".heat thead th:nth-child(3) button")
+    assert browser.texts("#picked b") == ["factor 2"]
+    assert len(browser.texts("figure[data-kind=updates] path.cross")) == 1
+    browser.choose("figure[data-kind=epochs] select", "gap")
+    assert len(browser.texts("figure[data-kind=epochs] path.bound")) == 1
 
 
 def test_values_are_shown_under_the_pointer(browser: Browser, question: Path) -> None:

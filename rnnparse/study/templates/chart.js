@@ -86,12 +86,22 @@ function drawChart(box, lines, { logX, logY, xTitle, yTitle }) {
     { viewBox: `0 0 ${width} ${HEIGHT}`, width, height: HEIGHT, role: "img" },
     draw("title", {}, `${yTitle} by ${xTitle}: ${lines.map((line) => line.name).join("; ")}`),
     axes(x, y, width, xTitle, yTitle),
-    draw("clipPath", { id: clip }, draw("rect", {
-      x: MARGIN.left - 4, y: MARGIN.top - 4, width: width - MARGIN.left, height: HEIGHT - MARGIN.top - MARGIN.bottom + 8,
-    })),
-    draw("g", { "clip-path": `url(#${clip})` },
+    draw(
+      "clipPath",
+      { id: clip },
+      draw("rect", {
+        x: MARGIN.left - 4,
+        y: MARGIN.top - 4,
+        width: width - MARGIN.left,
+        height: HEIGHT - MARGIN.top - MARGIN.bottom + 8,
+      }),
+    ),
+    draw(
+      "g",
+      { "clip-path": `url(#${clip})` },
       lines.map((line) => shade(line, x, y)),
-      lines.map((line) => stroke(line, x, y))),
+      lines.map((line) => stroke(line, x, y)),
+    ),
   );
   follow(picture, readout, lines, x, xTitle);
   box.replaceChildren(picture, readout);
@@ -194,12 +204,17 @@ function follow(picture, readout, lines, x, xTitle) {
     rule.setAttribute("x1", x.position(nearest));
     rule.setAttribute("x2", x.position(nearest));
     picture.append(rule);
-    readout.replaceChildren(make("b", {}, `${xTitle} ${show(nearest)}`), ...lines.map((line) => {
-      const place = line.x.indexOf(nearestTo(line.x, at, x));
-      const near = Math.abs(line.x[place] - nearest) <= Math.max(1, nearest * 0.1);
-      const swatch = make("i", { style: `border-top: 3px ${line.dash ? "dashed" : "solid"} ${line.color}` });
-      return make("span", {}, swatch, near ? show(line.mean[place]) : "–");
-    }));
+    readout.replaceChildren(
+      make("b", {}, `${xTitle} ${show(nearest)}`),
+      ...lines.map((line) => {
+        const place = line.x.indexOf(nearestTo(line.x, at, x));
+        const near = Math.abs(line.x[place] - nearest) <= Math.max(1, nearest * 0.1);
+        const swatch = make("i", {
+          style: `border-top: 3px ${line.dash ? "dashed" : "solid"} ${line.color}`,
+        });
+        return make("span", {}, swatch, near ? show(line.mean[place]) : "–");
+      }),
+    );
   });
 }
 

@@ -22,31 +22,53 @@ class Curves {
   }
 
   chart(kind) {
-    const chart = { kind, quantity: study[kind][0], logX: null, logY: null, plot: make("div", { class: "plot" }) };
+    const chart = {
+      kind,
+      quantity: study[kind][0],
+      logX: null,
+      logY: null,
+      plot: make("div", { class: "plot" }),
+    };
     const titles = study[kind].map((name) => [name, title(name)]);
     const redraw = () => this.renderChart(chart);
     chart.boxes = {
       logX: tick("log x", false, (on) => redraw(Object.assign(chart, { logX: on }))),
       logY: tick("log y", false, (on) => redraw(Object.assign(chart, { logY: on }))),
     };
-    const controls = make("div", { class: "controls" },
-      choice("curve", titles, chart.quantity, (name) => redraw(Object.assign(chart, { quantity: name, logY: null }))),
-      chart.boxes.logX, chart.boxes.logY);
+    const controls = make(
+      "div",
+      { class: "controls" },
+      choice("curve", titles, chart.quantity, (name) =>
+        redraw(Object.assign(chart, { quantity: name, logY: null })),
+      ),
+      chart.boxes.logX,
+      chart.boxes.logY,
+    );
     chart.figure = make("figure", { "data-kind": kind }, controls, chart.plot);
     return chart;
   }
 
   /** Draw these settings, or add them to those that are drawn; what is drawn already goes. */
   pick(settings, add) {
-    if (!add) this.picked = thin(settings);
-    else if (settings.every((setting) => this.picked.includes(setting))) {
+    this.left = 0;
+    if (!add) {
+      this.picked = thin(settings);
+      this.left = settings.length - this.picked.length;
+    } else if (settings.every((setting) => this.picked.includes(setting))) {
       this.picked = this.picked.filter((setting) => !settings.includes(setting));
     } else {
-      const fresh = settings.filter((setting) => !this.picked.includes(setting));
-      this.picked = [...this.picked, ...fresh].slice(0, MOST_LINES);
+      const all = [...new Set([...this.picked, ...settings])];
+      this.picked = all.slice(0, MOST_LINES);
+      this.left = all.length - this.picked.length;
     }
     this.render();
     this.onChange(new Set(this.picked));
+  }
+
+  remove(setting, i) {
+    this.pick([setting], true);
+    const rest = this.list.querySelectorAll(".remove");
+    rest[Math.min(i, rest.length - 1)]?.focus();
   }
 
   style(i) {
@@ -71,7 +93,8 @@ class Curves {
     const plain = lines(false);
     const logX = chart.logX ?? differInLength(plain);
     const logY = chart.logY ?? spreads(plain);
-    for (const [name, on] of Object.entries({ logX, logY })) chart.boxes[name].querySelector("input").checked = on;
+    for (const [name, on] of Object.entries({ logX, logY }))
+      chart.boxes[name].querySelector("input").checked = on;
     const titles = { xTitle: KINDS[chart.kind], yTitle: title(chart.quantity) };
     drawChart(chart.plot, logY ? lines(true) : plain, { logX, logY, ...titles });
   }
@@ -79,21 +102,51 @@ class Curves {
   render() {
     this.charts.forEach((chart) => this.renderChart(chart));
     this.list.replaceChildren(...this.picked.map((setting, i) => this.entry(setting, i)));
-    if (!this.picked.length) this.list.append(make("li", {}, "Pick a cell of the map or a row of the table."));
+    if (!this.picked.length)
+      this.list.append(make("li", {}, "Pick a cell of the map or a row of the table."));
+    if (this.left)
+      this.list.append(make("li", { class: "facts" }, `${this.left} more are not drawn.`));
   }
 
   entry(setting, i) {
     const { color, dash } = this.style(i);
-    const line = draw("path", { d: "M0 6h28", stroke: color, "stroke-dasharray": dash, class: "line" });
+    const line = draw("path", {
+      d: "M0 6h28",
+      stroke: color,
+      "stroke-dasharray": dash,
+      class: "line",
+    });
     const label = labelOf(setting);
-    const metrics = study.metrics.slice(0, 2).map((metric, m) => `${metric.title} ${showMetric(setting, m)}`);
-    const remove = { type: "button", class: "remove", title: `remove ${nameOf(setting)}`, "aria-label": `remove ${nameOf(setting)}`, click: () => this.pick([setting], true) };
-    return make("li", {},
+    const metrics = study.metrics
+      .slice(0, 2)
+      .map((metric, m) => `${metric.title} ${showMetric(setting, m)}`);
+    const remove = {
+      type: "button",
+      class: "remove",
+      title: `remove ${nameOf(setting)}`,
+      "aria-label": `remove ${nameOf(setting)}`,
+      click: () => this.remove(setting, i),
+    };
+    return make(
+      "li",
+      {},
       draw("svg", { class: "swatch", viewBox: "0 0 28 12", "aria-hidden": "true" }, line),
-      make("div", {},
-        make("p", {}, make("b", {}, nameOf(setting)), " ", make("span", { class: "label" }, icon(label), label), " ", make("span", { class: "facts" }, metrics.join(", "))),
-        make("p", { class: "advice" }, detail(typicalTrial(setting)).advice)),
-      make("button", remove, "×"));
+      make(
+        "div",
+        {},
+        make(
+          "p",
+          {},
+          make("b", {}, nameOf(setting)),
+          " ",
+          make("span", { class: "label" }, icon(label), label),
+          " ",
+          make("span", { class: "facts" }, metrics.join(", ")),
+        ),
+        make("p", { class: "advice" }, detail(typicalTrial(setting)).advice),
+      ),
+      make("button", remove, "×"),
+    );
   }
 }
 

@@ -27,7 +27,7 @@ const typicalTrial = (setting) =>
   trialsOf[setting].find((trial) => study.trials.label[trial] === study.settings.label[setting]);
 
 const labelOf = (setting) => study.labels[study.settings.label[setting]];
-const valueOf = (setting, axis) => study.axes[axis].values[study.settings.config[axis][setting]];
+const axisValue = (setting, axis) => study.axes[axis].values[study.settings.config[axis][setting]];
 const metricOf = (setting, metric) => study.settings.metrics[metric].mean[setting];
 
 /** Whether a value of a metric is better than another; no value is worse than any. */
@@ -39,8 +39,10 @@ function better(metric, one, other) {
 /** What tells a setting from others: a number with the name of its axis, a word without. */
 function nameOf(setting, axes = varying) {
   const parts = axes.map((axis) => {
-    const value = showValue(valueOf(setting, axis));
-    return typeof valueOf(setting, axis) === "string" ? value : `${title(study.axes[axis].name)} ${value}`;
+    const value = showValue(axisValue(setting, axis));
+    return typeof axisValue(setting, axis) === "string"
+      ? value
+      : `${title(study.axes[axis].name)} ${value}`;
   });
   return parts.join(" · ") || "the only setting";
 }
@@ -50,11 +52,12 @@ function showMetric(setting, metric) {
   const { mean, half } = study.settings.metrics[metric];
   const { digits } = study.metrics[metric];
   if (mean[setting] == null) return "–";
-  if (half[setting] == null) return digits == null ? show(mean[setting]) : mean[setting].toFixed(digits);
+  if (half[setting] == null)
+    return digits == null ? show(mean[setting]) : mean[setting].toFixed(digits);
   return showWithHalf(mean[setting], half[setting], digits);
 }
 
-/** A number and half its interval, which has two digits that count as far as the number has them. */
+/** A number and half its interval, with the digits that the interval makes worth while. */
 function showWithHalf(mean, half, digits) {
   const magnitude = (value) => (value ? Math.floor(Math.log10(Math.abs(value))) : 0);
   const places = digits ?? Math.max(0, Math.min(1 - magnitude(half), 4 - magnitude(mean)));
@@ -92,7 +95,12 @@ function curveOf(setting, kind, quantity, logarithmic) {
   const columns = x.map((_, i) => means.map((one) => one[i]).filter((value) => value != null));
   const positive = columns.every((values) => values.every((value) => value > 0));
   const bands = columns.map((values) => interval(values, logarithmic && positive));
-  return { x, mean: bands.map((b) => b[0]), low: bands.map((b) => b[1]), high: bands.map((b) => b[2]) };
+  return {
+    x,
+    mean: bands.map((b) => b[0]),
+    low: bands.map((b) => b[1]),
+    high: bands.map((b) => b[2]),
+  };
 }
 
 /** Mean and 95 % interval; of the logarithms where a logarithmic axis shows them. */

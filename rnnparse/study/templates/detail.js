@@ -3,12 +3,21 @@
 /** Evidence of trials, a column each: what was measured, and what it means. */
 function evidenceTable(trials) {
   const columns = trials.map((trial) => detail(trial).evidence);
-  const names = Object.keys(study.meanings).filter((name) => columns.some((column) => name in column));
-  const rows = names.map((name) => make("tr", {},
-    make("th", { scope: "row" }, words(name)),
-    columns.map((column) => make("td", {}, show(column[name]))),
-    make("td", { class: "meaning" }, study.meanings[name])));
-  const heads = trials.map((trial) => make("th", { scope: "col" }, `seed ${study.trials.seed[trial]}`));
+  const names = Object.keys(study.meanings).filter((name) =>
+    columns.some((column) => name in column),
+  );
+  const rows = names.map((name) =>
+    make(
+      "tr",
+      {},
+      make("th", { scope: "row" }, words(name)),
+      columns.map((column) => make("td", {}, show(column[name]))),
+      make("td", { class: "meaning" }, study.meanings[name]),
+    ),
+  );
+  const heads = trials.map((trial) =>
+    make("th", { scope: "col" }, `seed ${study.trials.seed[trial]}`),
+  );
   const head = trials.length > 1 ? make("thead", {}, make("tr", {}, make("td"), heads)) : null;
   return make("table", { class: "evidence" }, head, make("tbody", {}, rows));
 }
@@ -18,30 +27,48 @@ function trialDetail(trial) {
   const { id, seed, status, label, seconds } = study.trials;
   const name = study.labels[label[trial]];
   const facts = [`trial ${id[trial]}`, study.statuses[status[trial]], `${show(seconds[trial])} s`];
-  return make("section", { class: "trial" },
-    make("p", {}, icon(name), make("b", {}, ` seed ${seed[trial]}: ${name}. `), detail(trial).advice, " ",
-      make("span", { class: "facts" }, facts.join(" · "))),
-    study.errors[trial] ? make("pre", { class: "error" }, study.errors[trial]) : null);
+  return make(
+    "section",
+    { class: "trial" },
+    make(
+      "p",
+      {},
+      icon(name),
+      make("b", {}, ` seed ${seed[trial]}: ${name}. `),
+      detail(trial).advice,
+      " ",
+      make("span", { class: "facts" }, facts.join(" · ")),
+    ),
+    study.errors[trial] ? make("pre", { class: "error" }, study.errors[trial]) : null,
+  );
 }
 
 /** Everything about a setting: its trials, all its axes, and how to train it. */
 function settingDetail(setting) {
   const trials = trialsOf[setting];
   const label = labelOf(setting);
-  const all = study.axes.map((axis, i) => `${axis.name} = ${showValue(valueOf(setting, i))}`);
+  const all = study.axes.map((axis, i) => `${axis.name} = ${showValue(axisValue(setting, i))}`);
   const { command } = detail(trials[0]);
-  return make("div", { class: "detail" },
+  return make(
+    "div",
+    { class: "detail" },
     make("p", {}, make("b", {}, `The rule of “${label}”: `), study.rules[label]),
     trials.map(trialDetail),
     make("p", { class: "facts" }, all.join(" · ")),
     command ? copyable(command) : null,
-    evidenceTable(trials));
+    evidenceTable(trials),
+  );
 }
 
 /** A command with a button that copies it. */
 function copyable(command) {
   const text = command.split(" ").flatMap((word) => [make("span", {}, word), " "]);
-  return make("div", { class: "command" }, make("code", {}, text), copyButton(() => command));
+  return make(
+    "div",
+    { class: "command" },
+    make("code", {}, text),
+    copyButton(() => command),
+  );
 }
 
 function copyButton(text) {

@@ -61,5 +61,10 @@ function choice(label, options, chosen, onChange) {
 /** A check box with a label. */
 function tick(label, checked, onChange) {
   const change = (event) => onChange(event.target.checked);
-  return make("label", { class: "tick" }, make("input", { type: "checkbox", checked, change }), label);
+  return make(
+    "label",
+    { class: "tick" },
+    make("input", { type: "checkbox", checked, change }),
+    label,
+  );
 }

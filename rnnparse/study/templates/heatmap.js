@@ -7,8 +7,22 @@ const MOST_WIDE = 14; // columns with values in their cells
 
 // From the worst value to the best, as red, green, blue: lightness alone tells them apart, too.
 const RAMPS = {
-  light: [[246, 243, 233], [205, 222, 213], [138, 186, 190], [66, 141, 165], [24, 92, 130], [11, 53, 92]],
-  dark: [[44, 47, 54], [38, 70, 92], [32, 103, 128], [46, 143, 152], [112, 186, 165], [222, 231, 170]],
+  light: [
+    [246, 243, 233],
+    [205, 222, 213],
+    [138, 186, 190],
+    [66, 141, 165],
+    [24, 92, 130],
+    [11, 53, 92],
+  ],
+  dark: [
+    [44, 47, 54],
+    [38, 70, 92],
+    [32, 103, 128],
+    [46, 143, 152],
+    [112, 186, 165],
+    [222, 231, 170],
+  ],
 };
 const darkness = window.matchMedia("(prefers-color-scheme: dark)");
 
@@ -39,10 +53,12 @@ class HeatMap {
   }
 
   turn(rows, columns) {
+    const place = [...this.controls.querySelectorAll("select")].indexOf(document.activeElement);
     Object.assign(this, { rows, columns });
     this.chooseOthers();
     this.renderControls();
     this.render();
+    this.controls.querySelectorAll("select")[place]?.focus();
   }
 
   renderControls() {
@@ -58,9 +74,11 @@ class HeatMap {
       const swap = (now, other) => (now === other ? null : now);
       parts.push(
         choice("rows", names, String(this.rows), (value) =>
-          this.turn(Number(value), swap(this.columns, Number(value)) ?? this.rows)),
+          this.turn(Number(value), swap(this.columns, Number(value)) ?? this.rows),
+        ),
         choice("columns", names, String(this.columns), (value) =>
-          this.turn(swap(this.rows, Number(value)) ?? this.columns, Number(value))),
+          this.turn(swap(this.rows, Number(value)) ?? this.columns, Number(value)),
+        ),
       );
     }
     for (const [axis, chosen] of this.others) parts.push(this.selector(axis, chosen));
@@ -79,7 +97,9 @@ class HeatMap {
 
   /** The settings of each cell, by panel, row and column. */
   panels() {
-    const aside = [...this.others].filter(([, chosen]) => chosen === SIDE_BY_SIDE).map(([axis]) => axis);
+    const aside = [...this.others]
+      .filter(([, chosen]) => chosen === SIDE_BY_SIDE)
+      .map(([axis]) => axis);
     aside.sort((a, b) => spread(a) - spread(b));
     const fixed = [...this.others].filter(([, chosen]) => ![BEST, SIDE_BY_SIDE].includes(chosen));
     const config = study.settings.config;
@@ -106,12 +126,15 @@ class HeatMap {
   /** The setting that stands for a cell: the best by the metric that is shown. */
   bestOf(settings) {
     return settings.reduce((a, b) =>
-      better(this.metric, metricOf(b, this.metric), metricOf(a, this.metric)) ? b : a);
+      better(this.metric, metricOf(b, this.metric), metricOf(a, this.metric)) ? b : a,
+    );
   }
 
   render(scheme = darkness.matches ? "dark" : "light") {
     const { perRow, list } = this.panels();
-    const shown = list.flatMap((panel) => [...panel.cells.values()].map((cell) => this.bestOf(cell)));
+    const shown = list.flatMap((panel) =>
+      [...panel.cells.values()].map((cell) => this.bestOf(cell)),
+    );
     this.colours = new Colours(this.metric, shown, RAMPS[scheme]);
     const panels = list.map((panel) => this.table(panel, list.length > 1));
     const grid = make("div", { class: "panels", style: `--per-row:${perRow}` }, panels);
@@ -133,17 +156,33 @@ class HeatMap {
         this.onPick(found, event.shiftKey || event.ctrlKey || event.metaKey);
       };
       const hint = `curves of all with ${title(study.axes[axis].name)} ${showValue(value)}`;
-      return make("th", { scope }, make("button", { type: "button", title: hint, click: pick }, showValue(value)));
+      return make(
+        "th",
+        { scope },
+        make("button", { type: "button", title: hint, click: pick }, showValue(value)),
+      );
     };
     const top = values(columns).map((value, j) => head(columns, value, j, "col"));
-    const body = values(rows).map((value, i) => make("tr", {}, head(rows, value, i, "row"),
-      values(columns).map((_, j) => this.cell(cells.get(`${i},${j}`)))));
-    const corner = [rows, columns].filter((axis) => axis >= 0).map((axis) => title(study.axes[axis].name));
+    const body = values(rows).map((value, i) =>
+      make(
+        "tr",
+        {},
+        head(rows, value, i, "row"),
+        values(columns).map((_, j) => this.cell(cells.get(`${i},${j}`))),
+      ),
+    );
+    const corner = [rows, columns]
+      .filter((axis) => axis >= 0)
+      .map((axis) => title(study.axes[axis].name))
+      .join(" \\ ");
     const compact = values(columns).length > MOST_WIDE;
-    return make("table", { class: compact ? "heat compact" : "heat" },
+    return make(
+      "table",
+      { class: compact ? "heat compact" : "heat" },
       named ? make("caption", {}, name) : null,
-      make("thead", {}, make("tr", {}, make("td", { class: "corner" }, corner.join(" \\ ")), top)),
-      make("tbody", {}, body));
+      make("thead", {}, make("tr", {}, make("td", { class: "corner" }, named ? "" : corner), top)),
+      make("tbody", {}, body),
+    );
   }
 
   cell(settings) {
@@ -155,16 +194,22 @@ class HeatMap {
     const alike = !best && study.settings.alike[setting];
     const note = best ? "; the best setting" : alike ? "; within noise of the best" : "";
     const told = value == null ? "no value" : showMetric(setting, this.metric);
-    const label = `${nameOf(setting)}: ${study.metrics[this.metric].title} ${told}, ${labelOf(setting)}${note}`;
-    const button = make("button", {
-      type: "button",
-      class: best ? "best" : alike ? "alike" : "",
-      style: `background:${background};color:${ink}`,
-      "data-setting": setting,
-      "aria-label": label,
-      title: label,
-      click: (event) => this.onPick([setting], event.shiftKey || event.ctrlKey || event.metaKey),
-    }, icon(labelOf(setting)), make("span", {}, value == null ? "–" : told.split(" ± ")[0]));
+    const shown = `${study.metrics[this.metric].title} ${told}`;
+    const label = `${nameOf(setting)}: ${shown}, ${labelOf(setting)}${note}`;
+    const button = make(
+      "button",
+      {
+        type: "button",
+        class: best ? "best" : alike ? "alike" : "",
+        style: `background:${background};color:${ink}`,
+        "data-setting": setting,
+        "aria-label": label,
+        title: label,
+        click: (event) => this.onPick([setting], event.shiftKey || event.ctrlKey || event.metaKey),
+      },
+      icon(labelOf(setting)),
+      make("span", {}, value == null ? "–" : told.split(" ± ")[0]),
+    );
     return make("td", {}, button);
   }
 
@@ -180,7 +225,10 @@ class HeatMap {
   dim(label) {
     this.label = label;
     for (const button of this.box.querySelectorAll("button[data-setting]")) {
-      button.classList.toggle("dim", Boolean(label) && labelOf(Number(button.dataset.setting)) !== label);
+      button.classList.toggle(
+        "dim",
+        Boolean(label) && labelOf(Number(button.dataset.setting)) !== label,
+      );
     }
   }
 
@@ -194,9 +242,10 @@ class HeatMap {
   }
 }
 
-const panelKey = (axes, setting) => axes.map((axis) => study.settings.config[axis][setting]).join(",");
+const panelKey = (axes, setting) =>
+  axes.map((axis) => study.settings.config[axis][setting]).join(",");
 
-/** The entropy of an axis's values: panels of the few settings beyond a grid come after the grid. */
+/** The entropy of an axis's values: few settings beyond a grid make it small. */
 function spread(axis) {
   const counts = new Map();
   for (const value of study.settings.config[axis]) counts.set(value, (counts.get(value) ?? 0) + 1);
@@ -217,7 +266,9 @@ class Colours {
     const middle = this.shape(values[values.length >> 1]);
     const limit = this.shape(this.best) + 3 * (middle - this.shape(this.best));
     const worst = this.shape(values.at(-1));
-    this.clamped = Math.abs(worst - this.shape(this.best)) > Math.abs(limit - this.shape(this.best)) && limit !== middle;
+    this.clamped =
+      Math.abs(worst - this.shape(this.best)) > Math.abs(limit - this.shape(this.best)) &&
+      limit !== middle;
     this.worst = this.clamped ? limit : worst;
   }
 
@@ -237,7 +288,9 @@ class Colours {
     const place = share * (this.ramp.length - 1);
     const i = Math.min(Math.floor(place), this.ramp.length - 2);
     const mix = this.ramp[i].map((low, k) => low + (place - i) * (this.ramp[i + 1][k] - low));
-    const linear = mix.map((c) => (c / 255 <= 0.04 ? c / 3294 : ((c / 255 + 0.055) / 1.055) ** 2.4));
+    const linear = mix.map((c) =>
+      c / 255 <= 0.04 ? c / 3294 : ((c / 255 + 0.055) / 1.055) ** 2.4,
+    );
     const luminance = 0.2126 * linear[0] + 0.7152 * linear[1] + 0.0722 * linear[2];
     return [`rgb(${mix.map(Math.round).join(" ")})`, luminance > 0.18 ? "#000000" : "#ffffff"];
   }
@@ -245,7 +298,10 @@ class Colours {
   legend(metric) {
     if (this.best === undefined) return make("span", {}, `${metric.title}: no setting has a value`);
     const stops = [0, 0.2, 0.4, 0.6, 0.8, 1].map((share) => this.shade(share)[0]);
-    const bar = make("i", { class: "bar", style: `background:linear-gradient(to right,${stops.join(",")})` });
+    const bar = make("i", {
+      class: "bar",
+      style: `background:linear-gradient(to right,${stops.join(",")})`,
+    });
     const end = this.logarithmic ? Math.exp(this.worst) : this.worst;
     const worst = `${this.clamped ? (metric.higher ? "≤ " : "≥ ") : ""}${show(end)}`;
     return make("span", { class: "scale" }, metric.title, " ", worst, bar, show(this.best));

@@ -3,12 +3,16 @@
 /** Put the page together once it is read. */
 function start() {
   const chips = [...document.querySelectorAll("button[data-label]")];
-  const map = new HeatMap(byId("map-controls"), byId("map-box"), (settings, add) => curves.pick(settings, add));
+  const map = new HeatMap(byId("map-controls"), byId("map-box"), (settings, add) =>
+    curves.pick(settings, add),
+  );
   const curves = new Curves(byId("charts"), byId("picked"), (picked) => {
     map.mark(picked);
     table.mark(picked);
   });
-  const table = new SettingTable(byId("head"), byId("body"), byId("pages"), (settings, add) => curves.pick(settings, add));
+  const table = new SettingTable(byId("head"), byId("body"), byId("pages"), (settings, add) =>
+    curves.pick(settings, add),
+  );
   const text = byId("filter");
   const label = byId("by-label");
   const filter = () => {

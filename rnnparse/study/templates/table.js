@@ -16,7 +16,11 @@ class SettingTable {
 
   header(column, i) {
     const click = () => this.sortBy(i, this.sorted === i ? -this.direction : column.first);
-    return make("th", { scope: "col", class: column.kind }, make("button", { type: "button", click }, column.title));
+    return make(
+      "th",
+      { scope: "col", class: column.kind },
+      make("button", { type: "button", click }, column.title),
+    );
   }
 
   sortBy(column, direction) {
@@ -25,10 +29,14 @@ class SettingTable {
       const words = direction > 0 ? "ascending" : "descending";
       header.setAttribute("aria-sort", i === column ? words : "none");
     });
-    const keys = Float64Array.from({ length: settingCount }, (_, s) => this.columns[column].key(s) ?? NaN);
+    const keys = Float64Array.from(
+      { length: settingCount },
+      (_, s) => this.columns[column].key(s) ?? NaN,
+    );
     this.order = Array.from(keys.keys()).sort((a, b) => {
       const [one, other] = [keys[a], keys[b]];
-      if (Number.isNaN(one) || Number.isNaN(other)) return Number.isNaN(one) - Number.isNaN(other) || a - b;
+      if (Number.isNaN(one) || Number.isNaN(other))
+        return Number.isNaN(one) - Number.isNaN(other) || a - b;
       return direction * (one - other) || a - b;
     });
     this.filter(this.text, this.label);
@@ -40,14 +48,21 @@ class SettingTable {
     Object.assign(this, { text, label });
     const wanted = text.toLowerCase().split(/\s+/).filter(Boolean);
     if (wanted.length) this.texts ??= Array.from({ length: settingCount }, (_, s) => searchText(s));
-    this.shown = this.order.filter((setting) =>
-      (!label || labelOf(setting) === label) && wanted.every((word) => found(this.texts[setting], word)));
+    this.shown = this.order.filter(
+      (setting) =>
+        (!label || labelOf(setting) === label) &&
+        wanted.every((word) => found(this.texts[setting], word)),
+    );
     this.render();
   }
 
   turn(page) {
+    const before = page < this.page;
     this.page = page;
     this.render();
+    const [previous, next] = this.foot.querySelectorAll("button");
+    const [pressed, other] = before ? [previous, next] : [next, previous];
+    (pressed.disabled ? other : pressed).focus();
   }
 
   render() {
@@ -57,22 +72,53 @@ class SettingTable {
     this.body.replaceChildren(...part.flatMap((setting) => this.row(setting)));
     const to = from + part.length;
     const count = this.shown.length === settingCount ? "" : ` (of ${settingCount})`;
-    const text = part.length ? `${from + 1}–${to} of ${this.shown.length} settings${count}` : `no setting${count}`;
+    const text = part.length
+      ? `${from + 1}–${to} of ${this.shown.length} settings${count}`
+      : `no setting${count}`;
     const button = (name, page, possible) =>
       make("button", { type: "button", disabled: !possible, click: () => this.turn(page) }, name);
-    const turn = pages > 1 ? [button("previous", this.page - 1, this.page > 0), button("next", this.page + 1, this.page < pages - 1)] : [];
+    const turn =
+      pages > 1
+        ? [
+            button("previous", this.page - 1, this.page > 0),
+            button("next", this.page + 1, this.page < pages - 1),
+          ]
+        : [];
     this.foot.replaceChildren(make("span", { role: "status" }, text), ...turn);
   }
 
   row(setting) {
     const change = () => this.onPick([setting], true);
     const label = `curves of ${nameOf(setting)}`;
-    const box = make("input", { type: "checkbox", "aria-label": label, "data-setting": setting, checked: this.picked.has(setting), change });
-    const cells = this.columns.map((column) => make("td", { class: column.kind }, column.cell(setting, () => this.toggle(setting), this.open.has(setting))));
-    const names = [setting === study.best ? "best" : "", study.settings.alike[setting] ? "alike" : ""];
-    const rows = [make("tr", { class: names.join(" ").trim() }, make("td", { class: "pick" }, box), cells)];
+    const box = make("input", {
+      type: "checkbox",
+      "aria-label": label,
+      "data-setting": setting,
+      checked: this.picked.has(setting),
+      change,
+    });
+    const cells = this.columns.map((column) =>
+      make(
+        "td",
+        { class: column.kind },
+        column.cell(setting, () => this.toggle(setting), this.open.has(setting)),
+      ),
+    );
+    const names = [
+      setting === study.best ? "best" : "",
+      study.settings.alike[setting] ? "alike" : "",
+    ];
+    const rows = [
+      make("tr", { class: names.join(" ").trim() }, make("td", { class: "pick" }, box), cells),
+    ];
     if (this.open.has(setting)) {
-      rows.push(make("tr", { class: "open" }, make("td", { colspan: this.columns.length + 1 }, settingDetail(setting))));
+      rows.push(
+        make(
+          "tr",
+          { class: "open" },
+          make("td", { colspan: this.columns.length + 1 }, settingDetail(setting)),
+        ),
+      );
     }
     return rows;
   }
@@ -80,7 +126,11 @@ class SettingTable {
   toggle(setting) {
     if (!this.open.delete(setting)) this.open.add(setting);
     this.render();
-    this.body.querySelector(`input[data-setting="${setting}"]`).closest("tr").querySelector(".unfold").focus();
+    this.body
+      .querySelector(`input[data-setting="${setting}"]`)
+      .closest("tr")
+      .querySelector(".unfold")
+      .focus();
   }
 
   mark(picked) {
@@ -93,40 +143,92 @@ class SettingTable {
 
 /** Columns: {title, kind, key, cell, first}; `first` is the direction of the first click. */
 function tableColumns() {
-  const unfold = (setting, click, open) => make("button", { type: "button", class: "unfold", "aria-expanded": open, title: "evidence and advice", click }, icon(labelOf(setting)), labelOf(setting), mixture(setting));
-  const columns = [{ title: "diagnosis", kind: "label", first: 1, key: (s) => study.settings.label[s], cell: unfold }];
+  const unfold = (setting, click, open) =>
+    make(
+      "button",
+      {
+        type: "button",
+        class: "unfold",
+        "aria-expanded": open,
+        title: "evidence and advice",
+        click,
+      },
+      icon(labelOf(setting)),
+      labelOf(setting),
+      mixture(setting),
+    );
+  const columns = [
+    {
+      title: "diagnosis",
+      kind: "label",
+      first: 1,
+      key: (s) => study.settings.label[s],
+      cell: unfold,
+    },
+  ];
   for (const axis of varying) {
     const numeric = study.axes[axis].numeric;
-    columns.push({ title: title(study.axes[axis].name), kind: numeric ? "number" : "text", first: 1,
-      key: (s) => study.settings.config[axis][s], cell: (s) => showValue(valueOf(s, axis)) });
+    columns.push({
+      title: title(study.axes[axis].name),
+      kind: numeric ? "number" : "text",
+      first: 1,
+      key: (s) => study.settings.config[axis][s],
+      cell: (s) => showValue(axisValue(s, axis)),
+    });
   }
-  study.metrics.forEach((metric, i) => columns.push({ title: metric.title, kind: "number", metric: i,
-    first: metric.higher ? -1 : 1, key: (s) => metricOf(s, i), cell: (s) => [showMetric(s, i), i === 0 ? mark(s) : null] }));
+  study.metrics.forEach((metric, i) =>
+    columns.push({
+      title: metric.title,
+      kind: "number",
+      metric: i,
+      first: metric.higher ? -1 : 1,
+      key: (s) => metricOf(s, i),
+      cell: (s) => [showMetric(s, i), i === 0 ? mark(s) : null],
+    }),
+  );
   if (study.seeds.length > 1) {
-    columns.push({ title: "seeds", kind: "number", first: -1, key: (s) => trialsOf[s].length, cell: (s) => String(trialsOf[s].length) });
+    columns.push({
+      title: "seeds",
+      kind: "number",
+      first: -1,
+      key: (s) => trialsOf[s].length,
+      cell: (s) => String(trialsOf[s].length),
+    });
   }
   const seconds = (s) => trialsOf[s].reduce((sum, trial) => sum + study.trials.seconds[trial], 0);
-  columns.push({ title: "seconds", kind: "number", first: -1, key: seconds, cell: (s) => show(seconds(s)) });
+  columns.push({
+    title: "seconds",
+    kind: "number",
+    first: -1,
+    key: seconds,
+    cell: (s) => show(seconds(s)),
+  });
   return columns;
 }
 
 /** How many seeds have the diagnosis of their setting, if not all. */
 function mixture(setting) {
   const trials = trialsOf[setting];
-  const same = trials.filter((trial) => study.trials.label[trial] === study.settings.label[setting]).length;
+  const same = trials.filter(
+    (trial) => study.trials.label[trial] === study.settings.label[setting],
+  ).length;
   return same === trials.length ? null : make("small", {}, ` ${same} of ${trials.length}`);
 }
 
 function mark(setting) {
-  if (setting === study.best) return make("span", { class: "mark", title: "the best setting" }, " ★");
+  if (setting === study.best)
+    return make("span", { class: "mark", title: "the best setting" }, " ★");
   if (!study.settings.alike[setting]) return null;
   return make("span", { class: "mark", title: "within noise of the best" }, " ≈");
 }
 
 /** What words are looked for in: `axis=value` for each axis, diagnosis, statuses, errors. */
 function searchText(setting) {
-  const axes = study.axes.map((axis, i) => `${axis.name}=${showValue(valueOf(setting, i))}`);
-  const trials = trialsOf[setting].map((t) => `${study.trials.id[t]} ${study.statuses[study.trials.status[t]]} ${study.errors[t] ?? ""}`);
+  const axes = study.axes.map((axis, i) => `${axis.name}=${showValue(axisValue(setting, i))}`);
+  const trials = trialsOf[setting].map(
+    (t) =>
+      `${study.trials.id[t]} ${study.statuses[study.trials.status[t]]} ${study.errors[t] ?? ""}`,
+  );
   return ` ${[...axes, ...trials, labelOf(setting)].join(" ").toLowerCase()} `;
 }
 
