@@ -151,8 +151,8 @@ def _reasons(results: Results) -> Iterator[str]:
         example = f"{reason['example']}: " if reason["example"] else ""
         text = [f"{reason['typical']}."] if reason["typical"] else []
         lines = [*text, f"{example}{reason['advice']}"]
-        wrapped = [line for part in lines for line in textwrap.wrap(part, _LINE - len(head))]
-        yield head + f"\n{' ' * len(head)}".join(wrapped)
+        wrapped = [_wrapped(part, _LINE - len(head)) for part in lines]
+        yield textwrap.indent("\n".join(wrapped), " " * len(head)).replace(" " * len(head), head, 1)
 
 
 def _table(results: Results, rows: int) -> str:
@@ -182,5 +182,5 @@ def _table(results: Results, rows: int) -> str:
     return f"{table}\n... and {more} more settings" if more > 0 else table
 
 
-def _wrapped(text: str) -> str:
-    return textwrap.fill(text, _LINE)
+def _wrapped(text: str, width: int = _LINE) -> str:
+    return textwrap.fill(text, width, break_on_hyphens=False)
