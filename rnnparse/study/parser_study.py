@@ -71,7 +71,9 @@ class ParserStudy:
     @property
     def config(self) -> TrainingConfig:
         """What all trials share."""
-        here = {"cache": self.cache, "jobs": self.jobs if self.backend == "processes" else 0}
+        here: dict[str, Any] = {"jobs": self.jobs if self.backend == "processes" else 0}
+        if self.cache is not None:
+            here["cache"] = self.cache
         return TrainingConfig.from_dict(
             {"dim": self.grid.axes["dim"][0], **self.grid.fixed, **here}
         )
@@ -119,11 +121,17 @@ class ParserStudy:
         def cost(config: Mapping[str, Any]) -> float:
             return training_seconds(config, size, self.config.kbest)
 
-        first = self._study(self.grid, Path(), cost=cost).plan()
+        study = self._study(self.grid, Path(), cost=cost)
+        first = study.plan()
         if not self.plateau:
             return first, 0.0
-        slowest = {c["optimizer"]: c for c in sorted(self.grid.configs(), key=cost)}
-        further = [{**config, "epochs": self.plateau} for config in slowest.values()]
+        if first.trials:
+            slowest = {c["optimizer"]: c for c in sorted(self.grid.configs(), key=cost)}
+            further = [{**config, "epochs": self.plateau} for config in slowest.values()]
+        else:
+            records = {record["id"]: record for record in study.records()}
+            ended = [records[trial.id] for trial in study.trials]
+            further = plateau_settings(ended, self.plateau, self.config.patience)
         both = self._study(replace(self.grid, further=further), Path(), cost=cost).plan()
         return first, (both.seconds or 0.0) - (first.seconds or 0.0)
 

@@ -108,6 +108,19 @@ def test_the_plateau_is_in_the_plan(tmp_path: Path) -> None:
     assert 0 < short < long
 
 
+def test_a_plateau_that_has_been_reached_takes_no_time(tmp_path: Path) -> None:
+    found = study(tmp_path, plateau=10)
+    with RecordFile(tmp_path / "study") as file:
+        for trial in found.grid.trials():
+            epochs = [{"epoch": 1, "dev_f1": trial.config["learning_rate"]}]
+            file.append(make_record(trial.config, 0, "finished", Curve({}, epochs), seconds=1.0))
+        assert found.plan(WSJ)[1] > 0
+        best = plateau_settings(file.load(), 10, 5)
+        for config in best:
+            file.append(make_record(config, 0, "finished", Curve(), seconds=1.0))
+    assert len(best) == 3 and found.plan(WSJ)[1] == 0
+
+
 def test_a_plan_rests_on_the_trials_that_have_ended(tmp_path: Path) -> None:
     found = study(tmp_path, jobs=1)
     rough = found.plan(WSJ)[0].seconds
