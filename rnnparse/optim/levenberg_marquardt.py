@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import functools
 from collections.abc import Callable, Sequence
-from numbers import Real
 from typing import Any, NamedTuple
 
 import keras
@@ -83,7 +82,9 @@ class LevenbergMarquardt:
         if not 0 < damping_range[0] <= damping <= damping_range[1] < np.inf:
             raise ValueError(f"damping {damping} must be positive and within {damping_range}")
         self._sizes = [int(np.prod(v.shape)) for v in self._variables]
-        each = [l2] * len(self._variables) if isinstance(l2, Real) else l2
+        each = list(l2) if np.iterable(l2) else [l2] * len(self._variables)
+        if len(each) != len(self._variables):
+            raise ValueError(f"l2 has {len(each)} weights for {len(self._variables)} variables")
         self._l2 = _flat(
             [
                 np.broadcast_to(np.asarray(weight, np.float64), variable.shape)
@@ -164,12 +165,14 @@ class LevenbergMarquardt:
         Args:
             residuals, jacobian: as for `step`; `residuals` is traced once, as a `tf.function`
                 without AutoGraph, unless a Jacobian is given.
-            steps: at most so many.
+            steps: at most so many, at least 1.
             tolerances: when to stop.
 
         Raises:
             ValueError, ConfigError: as `step`.
         """
+        if steps < 1:
+            raise ValueError("steps must be at least 1")
         if jacobian is None and not is_traced(residuals):
             residuals = tf.function(residuals, autograph=False)
         history: list[StepResult] = []

@@ -344,6 +344,21 @@ def test_arguments_out_of_range_are_refused(settings: dict[str, Any]) -> None:
         LevenbergMarquardt([variable([1.0]), variable([2.0])], **settings)
 
 
+def test_a_minimisation_takes_at_least_a_step() -> None:
+    x = variable([1.0])
+    with pytest.raises(ValueError, match="steps"):
+        LevenbergMarquardt([x]).minimize(lambda: x, steps=0)
+
+
+def test_an_l2_weight_may_be_an_array_without_axes() -> None:
+    found = []
+    for l2 in (0.5, np.array(0.5), tf.constant(0.5)):
+        x = variable([1.0, 2.0])
+        LevenbergMarquardt([x], l2=l2).minimize(lambda x=x: x - 3.0)
+        found.append(x.numpy())
+    np.testing.assert_allclose(found, 2.0, rtol=1e-6)
+
+
 def test_variables_must_be_of_a_float_dtype() -> None:
     for variables in ([], [tf.Variable([1, 2])]):
         with pytest.raises(ValueError, match="float"):
