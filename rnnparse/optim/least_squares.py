@@ -98,15 +98,23 @@ class _Data:
 
     def __init__(self, model: keras.Model, x: Any, y: Any, sample_weight: Any, chunk: int) -> None:
         self._x = tf.nest.map_structure(np.asarray, x)
-        y = np.asarray(y, np.float64)
-        weight = np.ones(len(y)) if sample_weight is None else np.asarray(sample_weight, np.float64)
-        lengths = {array.shape[:1] for array in (*tf.nest.flatten(self._x), y, weight)}
-        if len(lengths) > 1 or weight.ndim != 1 or not len(y) or np.any(weight < 0):
+        inputs = tf.nest.flatten(self._x)
+        if not inputs or not all(array.ndim and len(array) for array in inputs):
             raise ValueError(
-                "x, y and sample_weight must be of the same length, which is not 0, and weights "
-                "one number for each example, not negative"
+                "x must be an array [N, …] of at least one example, or a nest of such arrays; "
+                "neither rows in lists nor a data set"
             )
         predictions = model(self._take(np.arange(1)), training=False)
+        if not tf.is_tensor(predictions):
+            raise ValueError("the model must have a single output")
+        y = np.asarray(y, np.float64)
+        weight = np.ones(len(y)) if sample_weight is None else np.asarray(sample_weight, np.float64)
+        lengths = {array.shape[:1] for array in (*inputs, y, weight)}
+        if len(lengths) > 1 or weight.ndim != 1 or np.any(weight < 0):
+            raise ValueError(
+                "x, y and sample_weight must be of the same length, and weights one number for "
+                "each example, not negative"
+            )
         self._y = _like(y, predictions)
         self._weight = weight.reshape(-1, *[1] * (self._y.ndim - 1))
         _check_model(model)
@@ -144,8 +152,6 @@ class _Data:
 
 def _like(y: np.ndarray, predictions: Any) -> np.ndarray:
     """Targets in the shape of predictions, which nothing may broadcast."""
-    if not tf.is_tensor(predictions):
-        raise ValueError("the model must have a single output")
     shape = tuple(predictions.shape[1:])
     if shape == (*y.shape[1:], 1):
         y = y[..., None]

@@ -279,7 +279,6 @@ def test_arrays_of_different_lengths_are_refused() -> None:
     x, y = waves()
     cases: list[tuple[Any, Any, Any]] = [
         (x, y[1:], None),
-        (x[:0], y[:0], None),
         (x, y, np.ones(39)),
         (x, y, np.ones((40, 1))),
         (x, y, -np.ones(40)),
@@ -287,6 +286,13 @@ def test_arrays_of_different_lengths_are_refused() -> None:
     for data, labels, weight in cases:
         with pytest.raises(ValueError, match="same length"):
             fit_least_squares(sequential(), data, labels, sample_weight=weight)
+
+
+def test_what_is_no_array_of_examples_is_refused() -> None:
+    x, y = waves()
+    for data in (x[:0], x.tolist(), [], tf.data.Dataset.from_tensor_slices((x, y))):
+        with pytest.raises(ValueError, match=r"x must be an array \[N, …\]"):
+            fit_least_squares(sequential(), data, y)
 
 
 def test_losses_of_the_model_are_refused() -> None:
@@ -303,8 +309,9 @@ def test_a_model_of_several_outputs_or_without_weights_is_refused() -> None:
     x, y = waves()
     inputs = keras.Input((2,))
     several = keras.Model(inputs, [L.Dense(1)(inputs), L.Dense(1)(inputs)])
-    with pytest.raises(ValueError, match="single output"):
-        fit_least_squares(several, x, y)
+    for labels in (y, [y, y], {"one": y}):
+        with pytest.raises(ValueError, match="single output"):
+            fit_least_squares(several, x, labels)
     frozen = sequential()
     frozen.trainable = False
     with pytest.raises(ValueError, match="at least one variable"):
