@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import re
 import socket
 import warnings
@@ -12,7 +13,7 @@ from typing import Any
 from joblib import Parallel, cpu_count, delayed, parallel_config, register_parallel_backend
 
 from rnnparse.errors import ConfigError, MissingExtraError, StudyError
-from rnnparse.study.worker import Task, describe, run_task
+from rnnparse.study.worker import Task, describe, prepare_process, run_task
 
 BACKENDS = ("processes", "ray", "dask")
 
@@ -103,7 +104,14 @@ def open_pool(backend: str, jobs: int, address: str | None) -> Iterator[Pool]:
         elif backend == "dask":
             yield stack.enter_context(_dask(jobs, address))
         else:
-            yield Pool("loky", jobs or cpu_count(), inner_max_num_threads=1)
+            # At their start, not with their first trial: the driver may be killed before that.
+            yield Pool(
+                "loky",
+                jobs or cpu_count(),
+                inner_max_num_threads=1,
+                initializer=prepare_process,
+                initargs=(os.getpid(),),
+            )
 
 
 def check_backend(backend: str, jobs: int, address: str | None) -> None:

@@ -54,7 +54,7 @@ def run_task(task: Task) -> dict[str, Any]:
     Raises:
         StudyError: the trial function cannot be loaded here.
     """
-    _prepare_process(task.driver)
+    prepare_process(task.driver)
     function = _load(task.function)
     curve, error, status = Curve(), None, "finished"
     sign = _Sign(task.sign)
@@ -166,7 +166,7 @@ def _load(function: bytes) -> Any:
 
 
 @lru_cache(maxsize=1)
-def _prepare_process(driver: int | None) -> None:
+def prepare_process(driver: int | None) -> None:
     """Let TensorFlow have one thread, and in processes of our own leave Ctrl-C to the driver."""
     for name in _SINGLE_THREADED:
         os.environ.setdefault(name, "1")

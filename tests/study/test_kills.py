@@ -56,12 +56,14 @@ class Driver:
         folder.mkdir(exist_ok=True)
         script = folder / "driver.py"
         script.write_text(DRIVER)
-        self.process = subprocess.Popen(
-            [sys.executable, str(script), str(folder), str(pause)],
-            stderr=subprocess.PIPE,
-            text=True,
-            start_new_session=True,
-        )
+        # A file, not a pipe, which processes that outlive the driver would keep open.
+        self.errors = folder / "errors.txt"
+        with open(self.errors, "w") as errors:
+            self.process = subprocess.Popen(
+                [sys.executable, str(script), str(folder), str(pause)],
+                stderr=errors,
+                start_new_session=True,
+            )
 
     def lines(self) -> int:
         """How many records there are."""
@@ -83,8 +85,7 @@ class Driver:
 
     def end(self) -> tuple[int, str]:
         """Wait for the end: the status, and what was written to standard error."""
-        errors = self.process.communicate(timeout=PATIENCE)[1]
-        return self.process.returncode, errors
+        return self.process.wait(timeout=PATIENCE), self.errors.read_text()
 
 
 def wait_until(holds: Callable[[], bool]) -> None:
