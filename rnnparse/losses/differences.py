@@ -30,7 +30,7 @@ class DerivativeReport(NamedTuple):
         where: the place of the largest relative error, such as `x[2, 0]` or `direction 7`.
         checked: how many coordinates or directions were compared.
         kinks: places where the slopes to the left and to the right differ and the given derivative
-            lies between them, and is thus a subgradient.
+            lies between them, as those of all subgradients do.
     """
 
     absolute_error: float
@@ -55,7 +55,8 @@ def check_external(
     `external_loss` says: example i may depend on row i alone.
 
     At a kink the derivative has to lie between the slopes on the two sides; there is then no
-    error, but the report names the place.
+    error, but the report names the place. That much is true of every subgradient, but also of some
+    vectors that are none: see "Check it" in docs/kinks.md for more.
 
     Args:
         fn, args: as for `external_loss`, `args` in NumPy.
@@ -64,14 +65,14 @@ def check_external(
             are put down to rounding: a tiny loss has to be scaled up to be checked well.
         step: moves of a coordinate, times max(1, |x|). If `fn` computes in float32, something like
             `step=1e-2, tolerance=1e-2`.
-        directions: try so many random directions, whatever the size of x.
+        directions: try so many random directions, at least 1, whatever the size of x.
 
     Returns:
         The largest errors and where they are.
 
     Raises:
         ValueError: the derivative is wrong; an example's loss depends on another row; `fn` gives
-            different losses for the same x, or results of a wrong form.
+            different losses for the same x, or results of a wrong form; a setting out of range.
 
     Example:
         >>> def squared(a):
@@ -82,6 +83,8 @@ def check_external(
         Traceback (most recent call last):
         ValueError: <lambda>: the derivative is wrong at x[0]: given 1, by finite differences 2 ...
     """
+    if not (0 < step < np.inf and tolerance >= 0 and (directions is None or directions >= 1)):
+        raise ValueError("step must be positive, tolerance not negative, directions at least 1")
     probe = _Probe(fn, x, args)
     size = len(probe.point)
     if directions is None and size <= _COORDINATES:
@@ -248,7 +251,10 @@ class _Probe:
     def _losses(self, point: np.ndarray) -> np.ndarray:
         parts = np.split(point, self.ends[:-1])
         arrays = [part.reshape(shape) for part, shape in zip(parts, self.shapes, strict=True)]
-        loss, _ = evaluate(self.fn, arrays, self.structure, self.args, self.per_example)
+        try:
+            loss, _ = evaluate(self.fn, arrays, self.structure, self.args, self.per_example)
+        except ValueError as error:
+            raise ValueError(f"{error}; this is near x, not at x: a smaller step may do") from error
         return np.atleast_1d(loss)
 
 

@@ -189,6 +189,27 @@ def test_single_precision_needs_larger_steps() -> None:
     check_external(single, normal(4, 3), step=1e-2, tolerance=1e-2)
 
 
+def test_what_fails_only_near_the_point_is_said_to() -> None:
+    x = np.array([1e-6, 1.0])
+
+    def logarithm(a: np.ndarray) -> Result:
+        with np.errstate(invalid="ignore"):
+            return np.sum(np.log(a)), 1 / a
+
+    with pytest.raises(ValueError, match=r"not finite in float64: nan; .* a smaller step"):
+        check_external(logarithm, x)
+    assert check_external(logarithm, x, step=1e-10, tolerance=1e-4).checked == 2
+
+
+@pytest.mark.parametrize(
+    "settings",
+    [{"step": 0.0}, {"step": -1e-6}, {"step": np.inf}, {"tolerance": -1.0}, {"directions": 0}],
+)
+def test_settings_with_which_nothing_is_checked_are_refused(settings: dict[str, Any]) -> None:
+    with pytest.raises(ValueError, match="step must be positive"):
+        check_external(lambda a: (np.sum(a**2), a), normal(4, 3), **settings)
+
+
 def test_a_function_of_more_than_its_activations_is_found() -> None:
     rng = np.random.default_rng(0)
     with pytest.raises(ValueError, match="different losses for the same activations"):
