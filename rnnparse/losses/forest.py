@@ -64,7 +64,7 @@ def conditional_log_likelihood(node_scores: tf.Tensor, forest: CandidateForest) 
         [B], in the dtype of the scores, ≥ 0; 0 with derivative 0 for sentences without candidates.
 
     Raises:
-        ValueError: arrays that are no such forest, scores that are not finite; within
+        ValueError: arrays that are no such forest, scores that are not float or not finite; within
             `tf.function`, `tf.errors.InvalidArgumentError`.
 
     Reference:
@@ -81,7 +81,7 @@ def conditional_log_likelihood(node_scores: tf.Tensor, forest: CandidateForest) 
         >>> print(loss.numpy(), tape.gradient(loss, scores).numpy())
         [0.6931472] [-0.5  0.5 -0.5  0.5]
     """
-    node_scores = tf.convert_to_tensor(node_scores)
+    node_scores = _float_scores(node_scores)
     scores = tree_scores(tf.cast(node_scores, tf.float64), forest)
     loss = external_loss(scores, _log_likelihood, forest.gold, forest.mask, per_example=True)
     return tf.cast(loss, node_scores.dtype)
@@ -105,7 +105,7 @@ def expected_risk(node_scores: tf.Tensor, forest: CandidateForest, costs: tf.Ten
     Reference:
         Smith & Eisner (2006), Minimum risk annealing for training log-linear models.
     """
-    node_scores = tf.convert_to_tensor(node_scores)
+    node_scores = _float_scores(node_scores)
     scores = tree_scores(tf.cast(node_scores, tf.float64), forest)
     places = tf.where(forest.mask, forest.candidates, -1)
     loss = external_loss(scores, _risk, costs, forest.root, places, per_example=True)
@@ -180,9 +180,22 @@ def node_posteriors(node_scores: np.ndarray, forest: CandidateForest) -> np.ndar
     return _push_down(weights / np.maximum(weights.sum(axis=1, keepdims=True), 1), *structure)
 
 
+def _float_scores(node_scores: Any) -> tf.Tensor:
+    node_scores = tf.convert_to_tensor(node_scores)
+    if not node_scores.dtype.is_floating:
+        raise ValueError(f"the scores of the nodes have to be float, not {node_scores.dtype.name}")
+    return node_scores
+
+
 def _log_likelihood(
     scores: np.ndarray, gold: np.ndarray, mask: np.ndarray
 ) -> tuple[np.ndarray, np.ndarray]:
+    if gold.shape != mask.shape[:1] or (gold.size and gold.dtype.kind not in "iu"):
+        raise ValueError(
+            f"gold has to be a column, int, for each of {len(mask)} sentences, not {gold.dtype} "
+            f"{gold.shape}"
+        )
+    _check_finite(scores)
     inside = (gold >= 0) & (gold < mask.shape[1])
     missing = np.asarray(mask.any(axis=1))
     missing[inside] &= ~mask[np.flatnonzero(inside), gold[inside]]
@@ -196,10 +209,17 @@ def _risk(
 ) -> tuple[np.ndarray, np.ndarray]:
     if costs.shape != root.shape:
         raise ValueError(f"{len(root)} candidates need a cost each; there are {costs.shape}")
+    _check_finite(scores)
     mask = places >= 0
     table = np.zeros_like(scores)
     table[mask] = costs[places[mask]]
     return risk_weights(scores, table, np.zeros(len(mask), np.int32), mask)
+
+
+def _check_finite(scores: np.ndarray) -> None:
+    if not np.isfinite(scores).all():
+        sentence = int(np.argwhere(~np.isfinite(scores))[0, 0])
+        raise ValueError(f"the scores of the trees of sentence {sentence} are not all finite")
 
 
 def _sum_up(

@@ -339,55 +339,6 @@ def test_the_gold_trees_become_likely_and_the_risk_small() -> None:
         assert losses[-1] < 0.3 * losses[0]
 
 
-def changed(**fields: Any) -> SimpleNamespace:
-    return SimpleNamespace(**{**vars(random_dag(0)), **fields})
-
-
-def replaced(name: str, place: Any, value: Any) -> np.ndarray:
-    array = getattr(random_dag(0), name).copy()
-    array[place] = value
-    return array
-
-
-BAD = [
-    (dict(left=replaced("left", 6, 6)), "children of a node have to stand before it"),
-    (dict(right=replaced("right", 6, 10**6)), "children of a node have to stand before it"),
-    (dict(root=replaced("root", 3, 16)), "roots have to be nodes, and there are 16"),
-    (dict(root=replaced("root", 3, -1)), "roots have to be nodes"),
-    (dict(candidates=replaced("candidates", (1, 2), 10)), "positions among the 10 roots"),
-    (dict(candidates=replaced("candidates", (1, 2), -1)), "positions among the 10 roots"),
-    (dict(right=random_dag(0).right[:-1]), r"\(16,\), \(16,\) and \(15,\)"),
-    (dict(mask=random_dag(0).mask[:, :-1]), r"candidates \(6, 5\) and mask \(6, 4\)"),
-]
-
-
-@pytest.mark.parametrize(("fields", "message"), BAD)
-def test_arrays_that_are_no_forest_are_errors(fields: dict[str, Any], message: str) -> None:
-    bad, scores = changed(**fields), np.ones(16)
-    for function in (conditional_log_likelihood, tree_scores, node_posteriors):
-        with pytest.raises(ValueError, match=message):
-            function(scores, bad)
-    with pytest.raises(tf.errors.InvalidArgumentError, match=message):
-        tf.function(lambda: conditional_log_likelihood(scores, bad))()
-
-
-@pytest.mark.parametrize("column", [1, -1, -3, 5])
-def test_a_target_that_is_no_candidate_is_an_error(column: int) -> None:
-    bad = changed(gold=replaced("gold", 1, column))
-    with pytest.raises(ValueError, match="gold column of sentence 1 is no candidate"):
-        conditional_log_likelihood(np.ones(16), bad)
-
-
-def test_scores_and_costs_have_to_fit_and_be_finite() -> None:
-    forest, scores, costs, _ = case("dag 0")
-    with pytest.raises(ValueError, match=r"there are \(3,\), \(16,\)"):
-        conditional_log_likelihood(scores[:3], forest)
-    with pytest.raises(ValueError, match=r"10 candidates need a cost each; there are \(9,\)"):
-        expected_risk(scores, forest, costs[:-1])
-    with pytest.raises(ValueError, match="_log_likelihood returned a loss that is not finite"):
-        conditional_log_likelihood(np.full(16, np.nan), forest)
-
-
 def test_the_message_of_xla_says_what_to_do() -> None:
     forest, scores, _, _ = case("dag 0")
     compiled = tf.function(lambda: conditional_log_likelihood(scores, forest), jit_compile=True)
