@@ -173,7 +173,8 @@ class FrozenRows:
     the moving average of such a row is the row itself. Works eagerly and within `tf.function`.
 
     Args:
-        rows: pairs of a variable and its frozen rows, int [F] each.
+        rows: pairs of a variable and its frozen rows, int [F] each; those of several pairs of a
+            variable add up.
 
     Raises:
         ValueError: rows that are not whole numbers of one axis, or that do not exist.
@@ -191,9 +192,9 @@ class FrozenRows:
             index = _check_rows(variable, np.asarray(frozen))
             if len(index):
                 key = _raw(variable)._unique_id
-                self._rows[key] = index
-                self._kept[key] = np.ones(variable.shape[0], bool)
-                self._kept[key][index] = False
+                kept = self._kept.setdefault(key, np.ones(variable.shape[0], bool))
+                kept[index] = False
+                self._rows[key] = np.flatnonzero(~kept).astype(np.int32)
 
     def apply(self, optimizer: Any, gradients: Sequence[Any], variables: Sequence[Any]) -> None:
         """One step of an optimiser that leaves the frozen rows alone.

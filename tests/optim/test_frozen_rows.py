@@ -193,6 +193,15 @@ def test_rows_that_do_not_exist_are_refused(rows: list[Any]) -> None:
         FrozenRows([(new_variable(), rows)])
 
 
+def test_rows_of_several_pairs_add_up() -> None:
+    variable = new_variable()
+    before = variable.numpy()
+    frozen = FrozenRows([(variable, [2, 0]), (variable, [5, 2])])
+    frozen.apply(keras.optimizers.Adam(0.1), gradients(1, False), [variable])
+    changed = (variable.numpy() != before).any(axis=tuple(range(1, before.ndim)))
+    assert np.flatnonzero(~changed).tolist() == [0, 2, 5]
+
+
 def test_an_optimiser_whose_slots_have_other_rows_is_refused() -> None:
     variable = new_variable()
     optimizer = keras.optimizers.Adafactor(0.1)
