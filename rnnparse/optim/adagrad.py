@@ -47,7 +47,7 @@ class AdaGrad(keras.optimizers.Optimizer):
         sums = self._sums[self._get_variable_index(variable)].value
         # Keras hands over TensorFlow's variable or its own, by version.
         weights = variable.value if isinstance(variable, keras.Variable) else variable
-        rate = tf.cast(learning_rate, weights.dtype)
+        rate, gradient = (tf.cast(x, weights.dtype) for x in (learning_rate, gradient))
         if isinstance(gradient, tf.IndexedSlices):
             rows, values = _sum_repeated(gradient)
             sums.scatter_add(tf.IndexedSlices(tf.square(values), rows))

@@ -36,6 +36,16 @@ def test_nothing_over_nothing_is_nothing(dtype: str) -> None:
     assert theta.numpy().tolist() == [1.0, 1.5]
 
 
+def test_derivatives_of_another_precision_are_taken_as_keras_does() -> None:
+    theta = variable([[0.0], [0.0], [0.0]])
+    optimizer = AdaGrad(0.25)
+    optimizer.apply([tf.constant([[1.0], [0.0], [-2.0]], tf.float32)], [theta])
+    half = tf.constant([[5.0]], tf.float16)
+    slices = tf.IndexedSlices(half, tf.constant([1]), tf.constant([3, 1]))
+    optimizer.apply([slices], [theta])
+    assert theta.numpy().ravel().tolist() == [-0.25, -0.25, 0.25]
+
+
 def test_the_first_step_is_a_full_alpha_however_small_the_derivative() -> None:
     theta = variable([0.0, 0.0])
     AdaGrad(0.25).apply([tf.constant([1e-9, -1e6], tf.float64)], [theta])
