@@ -29,8 +29,8 @@ def freeze(model: Any, patterns: Sequence[str]) -> list[str]:
     """Exclude variables of a Keras model from training, by name patterns.
 
     A pattern is compared with the path of each variable and every tail of it
-    (`encoder/dense_1/kernel`, `dense_1/kernel`, `kernel`), and with the names of the layers and
-    nested models that hold it (`dense_1`, `encoder`); see `match_names` for its form.
+    (`encoder/dense_1/kernel`, `dense_1/kernel`, `kernel`), and with those of the layers and nested
+    models that hold it (`encoder/dense_1`, `dense_1`, `encoder`); see `match_names` for its form.
 
     Where all variables of a layer are frozen, its `trainable` becomes False too, so that
     BatchNormalization works with its stored statistics and does not change them. Calls add up;
@@ -137,9 +137,11 @@ def _matched(model: Any, patterns: Sequence[str]) -> list[Any]:
     if not weights:
         raise ConfigError(f"the model {model.name} has no variables yet: build it first")
     place = {id(variable): i for i, variable in enumerate(weights)}
-    aliases = [(tail, i) for i, v in enumerate(weights) for tail in _tails(variable_path(v))]
+    aliases = []
     for layer in _layers(model):
-        aliases += [(layer.name, place[id(v)]) for v in layer.weights]
+        names = dict.fromkeys([layer.name, *_tails(layer.path or layer.name)])
+        aliases += [(name, place[id(v)]) for name in names for v in layer.weights]
+    aliases += [(tail, i) for i, v in enumerate(weights) for tail in _tails(variable_path(v))]
     hits = match_names(patterns, [name for name, _ in aliases], "variable or layer")
     chosen = {i for (_, i), hit in zip(aliases, hits, strict=True) if hit}
     return [weights[i] for i in sorted(chosen)]

@@ -112,6 +112,18 @@ def test_nested_models_are_reached_by_their_name_and_within() -> None:
     assert not model.trainable_variables
 
 
+def test_layers_of_one_name_are_told_apart_by_their_paths() -> None:
+    stack = [
+        keras.Sequential([keras.Input((3,)), layers.Dense(3, name="dense")], name=name)
+        for name in ("one", "two")
+    ]
+    model = keras.Sequential([keras.Input((3,)), *stack])
+    assert freeze(model, ["two/dense"]) == ["two/dense/kernel", "two/dense/bias"]
+    assert not stack[1].layers[0].trainable and stack[0].layers[0].trainable
+    assert len(freeze(model, ["dense"])) == 4
+    assert unfreeze(model, ["o*/dense"]) == ["one/dense/kernel", "one/dense/bias"]
+
+
 def test_layers_within_layers_are_reached_by_their_names() -> None:
     wrapped = layers.Bidirectional(layers.GRU(2, name="gru"), name="both")
     model = keras.Sequential([keras.Input((4, 3)), wrapped, layers.Dense(2, name="top")])
