@@ -27,10 +27,14 @@ class Frozen(NamedTuple):
 NOTHING = Frozen(frozenset(), {})
 
 
-def check_fields(patterns: Sequence[str]) -> None:
-    """Raise ConfigError where a pattern names no variable, before its rows are known."""
-    for pattern in patterns:
-        match_names([pattern.partition(":")[0]], Parameters._fields, "variable")
+def check_fields(patterns: Sequence[str]) -> Frozen:
+    """The variables that patterns freeze as a whole, before their rows are known.
+
+    Raises:
+        ConfigError: a pattern names no variable, or nothing is left to be trained.
+    """
+    # Of variables with a single row, without a name, those are frozen that are so as a whole.
+    return find_frozen(patterns, dict.fromkeys(Parameters._fields, ("",)), strict=False)
 
 
 def find_frozen(

@@ -19,6 +19,7 @@ from rnnparse.optim.levenberg_marquardt import LevenbergMarquardt
 from rnnparse.training.network_telemetry import NetworkTelemetry
 
 LM = "levenberg-marquardt"
+_GREATEST = 1e15  # damping
 
 
 class LevenbergMarquardtStep:
@@ -60,7 +61,7 @@ class LevenbergMarquardtStep:
         self.optimizer = LevenbergMarquardt(
             [model.v],
             damping=config.learning_rate,
-            damping_range=(config.learning_rate, 1e15),
+            damping_range=(config.learning_rate, _GREATEST),
             l2=[l2],
         )
 
@@ -123,6 +124,10 @@ def check_settings(config: TrainingConfig, frozen: Frozen) -> None:
         raise _refusal(f"the objective must be squared-hinge, not {config.objective}")
     if not {"W", "vectors"} <= frozen.variables or config.freeze_epochs:
         raise _refusal("freeze W and vectors, for all epochs")
+    if config.learning_rate > _GREATEST:
+        raise _refusal(
+            f"the learning rate is its damping, at most {_GREATEST:g}, not {config.learning_rate:g}"
+        )
 
 
 def _refusal(what: str) -> ConfigError:

@@ -7,10 +7,10 @@ from collections.abc import Sequence
 import numpy as np
 
 from rnnparse.config import TrainingConfig
+from rnnparse.errors import ConfigError
 from rnnparse.models.batch import LevelBatch
 from rnnparse.models.cvg import CVG
-from rnnparse.models.frozen import NOTHING, Frozen, find_frozen
-from rnnparse.models.parameters import Parameters
+from rnnparse.models.frozen import NOTHING, Frozen, check_fields
 from rnnparse.optim.adagrad import make_optimizer
 from rnnparse.optim.freezing import FrozenRows, rebuild_optimizer
 from rnnparse.training.lm_step import LM, LevenbergMarquardtStep, check_settings
@@ -92,11 +92,12 @@ def make_step(
 def check_step(config: TrainingConfig) -> None:
     """Raise ConfigError for an unknown optimiser, or for settings that it cannot work with."""
     if _is_lm(config):
-        # Of variables with a single row, without a name, those are frozen that are so as a whole.
-        names = dict.fromkeys(Parameters._fields, ("",))
-        check_settings(config, find_frozen(config.freeze, names, strict=False))
-    else:
+        check_settings(config, check_fields(config.freeze))
+        return
+    try:
         make_optimizer(config.optimizer, config.learning_rate)
+    except ConfigError as error:
+        raise ConfigError(f"{error}; and {LM}") from None
 
 
 def _is_lm(config: TrainingConfig) -> bool:

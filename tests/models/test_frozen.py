@@ -41,6 +41,9 @@ def test_patterns_that_mean_nothing_are_errors() -> None:
             find_frozen(patterns, NAMES)
     with pytest.raises(ConfigError, match="no variable matches 'U'"):
         check_fields(["W:NP", "U:NP"])
+    with pytest.raises(ConfigError, match="nothing can be learned"):
+        check_fields(["vectors", "[Wv]:*"])
+    assert check_fields(["vectors", "v:*", "W:NP"]).variables == {"vectors", "v"}
     assert find_frozen(["W:PP,*"], NAMES, strict=False) == NOTHING
 
 

@@ -187,6 +187,7 @@ def test_telemetry_observes_its_steps_and_changes_none() -> None:
         ({"freeze": ("W",)}, "freeze W and vectors"),
         ({"freeze": ()}, "freeze W and vectors"),
         ({"freeze_epochs": 2}, "for all epochs"),
+        ({"learning_rate": 1e20}, r"damping, at most 1e\+15, not 1e\+20"),
     ],
 )
 def test_other_settings_are_refused(settings: dict[str, Any], message: str) -> None:
