@@ -113,6 +113,9 @@ class Telemetry:
         Args:
             variables: those that the step may change, by name.
             gradients: of the same names; None, or no entry, where there is none.
+
+        Raises:
+            ValueError: a gradient that is not of the variable's shape.
         """
         for name, variable in variables.items():
             if name not in self._groups:
@@ -128,6 +131,9 @@ class Telemetry:
 
         Returns:
             For each variable the quantities of this update.
+
+        Raises:
+            ValueError: a variable that has not the shape of the one given to `before`.
         """
         squares = [self._groups[name].after(variable) for name, variable in variables.items()]
         gradients = [gradient for gradient, _, _ in squares if gradient is not None]
@@ -187,13 +193,18 @@ class _Group:
         self._weights: float | None = None  # ‖θ‖² at present, where it is kept up to date
 
     def before(self, variable: Any, gradient: Any) -> None:
+        self._check_shape("variable", variable, self.shape)
         rows = None
         self._gradient: float | None = None
         self._zero_share = math.nan
         if gradient is not None:
             values = gradient
             if hasattr(gradient, "indices"):
+                shape = (len(gradient.indices), *self.shape[1:])
+                self._check_shape("gradient's rows", gradient.values, shape)
                 rows, values = sum_repeated(gradient.indices, gradient.values)
+            else:
+                self._check_shape("gradient", gradient, self.shape)
             touched = np.empty(self.count if rows is None else len(rows), bool)
             self._gradient, others, nonfinite = gradient_sums(flat(values), touched)
             self.touched[slice(None) if rows is None else rows] |= touched
@@ -208,6 +219,7 @@ class _Group:
 
     def after(self, variable: Any) -> tuple[float | None, float, float]:
         """Sums of squares of the gradient, if there is one, the step and the weights before it."""
+        self._check_shape("variable", variable, self.shape)
         step, old, new = step_sums(self._before, flat(_values(variable, self._rows)))
         del self._before
         weights = old
@@ -220,6 +232,12 @@ class _Group:
             self.series[name].append(value)
         self.series["zero_share"].append(self._zero_share)
         return self._gradient, step, weights
+
+    def _check_shape(self, what: str, values: Any, shape: tuple[int, ...]) -> None:
+        # The kernels that sum it up would read and write beyond the arrays.
+        found = tuple(np.shape(values))
+        if found != shape:
+            raise ValueError(f"the {what} must have the shape {shape}, not {found}")
 
     def record(self, variable: Any) -> dict[str, Any]:
         present = np.ones(self.count, bool) if self.present is None else self.present

@@ -224,6 +224,30 @@ def test_variables_of_any_shape_and_type(shape: tuple[int, ...], kind: str) -> N
     assert group["updates"]["gradient_norm"] == [pytest.approx(np.sqrt(size), rel=1e-5)]
 
 
+@pytest.mark.parametrize(
+    "gradient",
+    [
+        np.ones((4, 2)),
+        np.ones(6),
+        RowGradient(np.array([0, 1]), np.ones((3, 2))),
+        RowGradient(np.array([0, 0]), np.ones((2, 3))),
+    ],
+)
+def test_gradients_of_other_shapes_are_refused(gradient: Any) -> None:
+    with pytest.raises(ValueError, match=r"must have the shape \((3|2), 2\), not"):
+        Telemetry().before({"w": np.ones((3, 2))}, {"w": gradient})
+
+
+def test_a_name_is_that_of_one_variable() -> None:
+    telemetry, weights = Telemetry(), np.ones((3, 2))
+    telemetry.before({"w": weights}, {"w": weights})
+    with pytest.raises(ValueError, match=r"variable must have the shape \(3, 2\), not \(3, 3\)"):
+        telemetry.after({"w": np.ones((3, 3))})
+    telemetry.after({"w": weights})
+    with pytest.raises(ValueError, match=r"variable must have the shape \(3, 2\), not \(2,\)"):
+        telemetry.before({"w": np.ones(2)}, {})
+
+
 def test_weights_of_zero_have_no_ratio() -> None:
     telemetry, weights = Telemetry(), np.zeros(3)
     telemetry.before({"w": weights}, {"w": np.ones(3)})
