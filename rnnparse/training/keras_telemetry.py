@@ -19,7 +19,8 @@ class TelemetryCallback(keras.callbacks.Callback):
 
     Gradients are taken as they come to `optimizer.apply`, before the optimiser clips them. While
     it observes, the model is trained without XLA, which cannot call Python; otherwise as it was
-    compiled, eagerly or as a graph.
+    compiled, eagerly or as a graph. A `fit` that is broken off (Ctrl-C) leaves it so until the end
+    of the next one with such a callback, or until `compile` with another optimiser.
 
     Args:
         file: gets one JSON line an epoch; what it held before is lost.
@@ -57,7 +58,9 @@ class TelemetryCallback(keras.callbacks.Callback):
         self._telemetry = Telemetry()
         if self._file is not None:
             self._file.write_text("", encoding="utf-8")
-        self._jit = self.model.jit_compile
+        # A callback whose `fit` was broken off may have left its function.
+        left = vars(self.model.optimizer).get("apply")
+        self._jit = getattr(left, "jit_compile", self.model.jit_compile)
         self.model.jit_compile = False
         self._attach()
 
@@ -84,7 +87,6 @@ class TelemetryCallback(keras.callbacks.Callback):
     def _attach(self) -> None:
         self._detach()
         optimizer = self._optimizer = self.model.optimizer
-        # A callback whose `fit` was broken off may have left its function.
         vars(optimizer).pop("apply", None)
         apply = optimizer.apply
 
@@ -100,6 +102,7 @@ class TelemetryCallback(keras.callbacks.Callback):
             self._observe(_names(variables), gradients, before, after)
             return result
 
+        observed.jit_compile = self._jit  # type: ignore[attr-defined]
         optimizer.apply = observed
         self.model.make_train_function(force=True)
 

@@ -118,7 +118,7 @@ def test_a_fit_that_breaks_off_does_no_harm() -> None:
         def on_train_batch_end(self, batch: int, logs: Any = None) -> None:
             raise KeyboardInterrupt
 
-    model, watch = make_model(), TelemetryCallback()
+    model, watch = make_model(jit_compile=True), TelemetryCallback()
     with pytest.raises(KeyboardInterrupt):
         fit(model, watch, Stop())
     again = TelemetryCallback()
@@ -126,6 +126,7 @@ def test_a_fit_that_breaks_off_does_no_harm() -> None:
     assert len(again.records[0]["updates"]["update_norm"]) == 3
     assert watch.records == []
     assert "apply" not in vars(model.optimizer)
+    assert model.jit_compile
 
 
 def test_a_file_has_a_line_an_epoch_and_the_model_can_be_saved(tmp_path: Path) -> None:
