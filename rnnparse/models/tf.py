@@ -30,7 +30,7 @@ def _quiet_start() -> Iterator[None]:
         os.dup2(held.fileno(), 2)
         try:
             yield
-        except BaseException:
+        except Exception:  # not an interruption
             held.seek(0)
             os.write(saved, held.read())
             raise

@@ -39,19 +39,22 @@ def test_a_user_who_asks_for_tensorflows_log_gets_it() -> None:
     assert "oneDNN" in run(code, TF_CPP_MIN_LOG_LEVEL="0").stderr
 
 
-def test_what_is_written_while_the_import_fails_is_shown() -> None:
-    code = """
+@pytest.mark.parametrize(
+    ("error", "shown"), [("ImportError", "details\n"), ("KeyboardInterrupt", "")]
+)
+def test_what_is_written_is_shown_where_the_import_fails(error: str, shown: str) -> None:
+    code = f"""
 import os, sys
 class Broken:
     def find_spec(self, name, path, target=None):
         if name == "keras":
             os.write(2, b"details\\n")
-            raise ImportError("no keras")
+            raise {error}("no keras")
 sys.meta_path.insert(0, Broken())
 try:
     import rnnparse.models.tf
-except ImportError as error:
+except {error} as error:
     print(error)
 """
     done = run(code)
-    assert (done.stdout, done.stderr) == ("no keras\n", "details\n")
+    assert (done.stdout, done.stderr) == ("no keras\n", shown)
