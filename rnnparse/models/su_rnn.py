@@ -7,6 +7,7 @@ batch.rows. Both return the scores [T] of all candidates, differentiable by the 
 
 from __future__ import annotations
 
+from functools import cache
 from typing import Any
 
 import numpy as np
@@ -97,7 +98,20 @@ def scores_numba(
     return score(leaves, W, v)
 
 
-_graph = tf.function(scores_tensorflow, reduce_retracing=True)
+@cache
+def _graph(dtype: tf.DType, n: int | None) -> Any:
+    """One graph for batches of all sizes; TensorFlow warns where it makes several in a row."""
+    batch = _structure(LevelBatch(*[tf.TensorSpec([None], tf.int32)] * len(LevelBatch._fields)))
+    vectors = tf.TensorSpec([None, n], dtype)
+    matrices = tf.TensorSpec([None, n and 2 * n + 1, n], dtype)
+    return tf.function(scores_tensorflow, input_signature=[batch, vectors, matrices, vectors])
+
+
+def _structure(batch: LevelBatch) -> LevelBatch:
+    """What `scores_tensorflow` reads of a batch."""
+    read = ("key", "left", "right", "level_offsets", "root")
+    unread: dict[str, Any] = {name: () for name in LevelBatch._fields if name not in read}
+    return batch._replace(**unread)
 
 
 def _scores_in_graph(
@@ -106,7 +120,7 @@ def _scores_in_graph(
     """`scores_tensorflow` as a graph, which runs the loop over levels several times faster."""
     if width is not None:  # for XLA: the shapes have to stay known
         return scores_tensorflow(batch, leaves, W, v, width)
-    return _graph(batch, leaves, W, v)
+    return _graph(v.dtype, v.shape[-1])(_structure(batch), leaves, W, v)
 
 
 ENGINES = {"numba": scores_numba, "tensorflow": _scores_in_graph}

@@ -11,6 +11,7 @@ from rnnparse.errors import ConfigError
 from rnnparse.models.batch import LevelBatch, pad_batch
 from rnnparse.models.cvg import CVG
 from rnnparse.models.parameters import Parameters, initial_parameters
+from rnnparse.models.su_rnn import _graph
 from rnnparse.models.tf import tf
 from tests.models.conftest import WORDS, World, make_world
 
@@ -48,6 +49,16 @@ def test_models_of_several_sizes_live_side_by_side(world: World) -> None:
         weights = initial_parameters(world.keys, WORDS, dim, noise=0.4, dtype="float64")
         scores = [CVG(weights, engine)(batch) for engine in ("numba", "tensorflow")]
         np.testing.assert_allclose(*scores, atol=1e-10)
+
+
+def test_batches_of_all_sizes_share_a_graph() -> None:
+    world = make_world(3)
+    weights = initial_parameters(world.keys, WORDS, 11, noise=0.4, dtype="float32")
+    one, other = (CVG(weights, engine) for engine in ("numba", "tensorflow"))
+    for sentences in ([0], [2, 1], [3, 0, 2], [1, 3], [0, 1, 2, 3], [2]):
+        batch = world.store.batch(sentences)
+        np.testing.assert_allclose(one(batch), other(batch), atol=1e-5)
+    assert _graph(tf.float32, 11).experimental_get_tracing_count() == 1
 
 
 @pytest.mark.parametrize("engine", ["numba", "tensorflow"])
