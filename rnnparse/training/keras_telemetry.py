@@ -17,10 +17,11 @@ from rnnparse.training.telemetry import RowGradient, Telemetry
 class TelemetryCallback(keras.callbacks.Callback):
     """Observes each step of the model's optimiser during `fit`.
 
-    Gradients are taken as they come to `optimizer.apply`, before the optimiser clips them. While
-    it observes, the model is trained without XLA, which cannot call Python; otherwise as it was
-    compiled, eagerly or as a graph. A `fit` that is broken off (Ctrl-C) leaves it so until the end
-    of the next one with such a callback, or until `compile` with another optimiser.
+    Gradients are taken as they come to `optimizer.apply`, before the optimiser clips them, but
+    without the factor by which it has scaled the loss (`mixed_float16`). While it observes, the
+    model is trained without XLA, which cannot call Python; otherwise as it was compiled, eagerly or
+    as a graph. A `fit` that is broken off (Ctrl-C) leaves it so until the end of the next one with
+    such a callback, or until `compile` with another optimiser.
 
     Args:
         file: gets one JSON line an epoch; what it held before is lost.
@@ -97,9 +98,10 @@ class TelemetryCallback(keras.callbacks.Callback):
                 else trainable_variables
             )
             before = [tf.convert_to_tensor(_raw(variable)) for variable in variables]
+            plain = _unscaled(gradients, optimizer)
             result = apply(gradients, trainable_variables)
             after = [tf.convert_to_tensor(_raw(variable)) for variable in variables]
-            self._observe(_names(variables), gradients, before, after)
+            self._observe(_names(variables), plain, before, after)
             return result
 
         observed.jit_compile = self._jit  # type: ignore[attr-defined]
@@ -143,6 +145,16 @@ def _names(variables: Sequence[Any]) -> list[str]:
         f"{path}:{paths[:i].count(path)}" if paths.count(path) > 1 else path
         for i, path in enumerate(paths)
     ]
+
+
+def _unscaled(gradients: Sequence[Any], optimizer: Any) -> list[Any]:
+    """The gradients of the loss, where those of a scaled loss are given."""
+    one = tf.ones(())
+    scale = optimizer.scale_loss(one)
+    if scale is one:
+        return list(gradients)
+    # Indexed slices do not come here: Keras cannot divide them by the scale.
+    return [g if g is None else g / tf.cast(scale, g.dtype) for g in gradients]
 
 
 def _parts(gradient: Any) -> list[tf.Tensor]:

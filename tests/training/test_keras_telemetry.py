@@ -92,6 +92,31 @@ def test_records_are_those_of_a_loop_by_hand(settings: dict[str, Any]) -> None:
     np.testing.assert_allclose(losses, history["loss"], rtol=1e-5)
 
 
+@pytest.mark.parametrize(
+    "optimizer",
+    [
+        keras.optimizers.LossScaleOptimizer(keras.optimizers.Adam(0.01)),
+        keras.optimizers.Adam(0.01, loss_scale_factor=64.0),
+    ],
+    ids=["dynamic", "fixed"],
+)
+def test_gradients_are_those_of_the_loss_whatever_scales_it(optimizer: Any) -> None:
+    records = []
+    for chosen in (optimizer, keras.optimizers.Adam(0.01)):
+        keras.utils.set_random_seed(0)
+        hidden, out = keras.layers.Dense(5, "tanh", name="hidden"), keras.layers.Dense(1)
+        model = keras.Sequential([keras.Input((3,)), hidden, out], name="model")
+        model.compile(chosen, "mse")
+        watch = TelemetryCallback()
+        fit(model, watch)
+        records.append(watch.records)
+    for one, other in zip(*records, strict=True):
+        for name, group in one["groups"].items():
+            for quantity in QUANTITIES:
+                pair = [g["updates"][quantity] for g in (group, other["groups"][name])]
+                np.testing.assert_allclose(*np.array(pair, float), rtol=1e-4, atol=1e-6)
+
+
 def test_training_is_the_same_to_the_bit() -> None:
     with_it, without = make_model(jit_compile=False), make_model(jit_compile=False)
     fit(with_it, TelemetryCallback())
