@@ -104,7 +104,8 @@ def test_gradients_are_those_of_the_loss_whatever_scales_it(optimizer: Any) -> N
     records = []
     for chosen in (optimizer, keras.optimizers.Adam(0.01)):
         keras.utils.set_random_seed(0)
-        hidden, out = keras.layers.Dense(5, "tanh", name="hidden"), keras.layers.Dense(1)
+        hidden = keras.layers.Dense(5, "tanh", name="hidden")
+        out = keras.layers.Dense(1, name="out")
         model = keras.Sequential([keras.Input((3,)), hidden, out], name="model")
         model.compile(chosen, "mse")
         watch = TelemetryCallback()
