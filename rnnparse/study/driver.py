@@ -47,21 +47,21 @@ class Driver:
         waiting = deque(trials)
         while waiting:
             left, died = self._attempt(waiting)
-            suspects = self._suspects(left)
+            begun = self._begun(left)
+            suspects = begun or left
             waiting.extendleft(reversed([trial for trial in left if trial not in suspects]))
-            if died is not None and len(suspects) == 1:
-                self._blame(suspects[0], died)
+            if died is not None and len(begun) == 1:
+                self._blame(begun[0], died)
             else:
                 for trial in suspects:
                     self._run_alone(trial)
 
     def _run_alone(self, trial: Trial) -> None:
-        sign = self.make_task(trial).sign
         for _ in range(_ATTEMPTS):
             left, died = self._attempt(deque([trial]), alone=True)
             if not left:
                 return
-            if died is not None and (sign is None or Path(sign).exists()):
+            if self._begun(left) and died is not None:
                 self._blame(trial, died)
                 return
         raise StudyError(f"workers die before they begin a trial: {died}")
@@ -73,7 +73,8 @@ class Driver:
 
         Returns:
             The trials that were taken and have no record, and how the worker died. Now and then
-            joblib just stops when one has, without a word.
+            joblib just stops when one has, without a word. It throws away the records that nobody
+            has read by then, which is some hundredths of a second's: these trials run again.
         """
         taken: dict[str, Trial] = {}
         try:
@@ -91,20 +92,21 @@ class Driver:
             taken[trial.id] = trial
             yield self.make_task(trial)
 
-    def _suspects(self, taken: Sequence[Trial]) -> list[Trial]:
-        """Those of the trials that were running: their signs are still there, if they give any."""
-        running = []
+    def _begun(self, taken: Sequence[Trial]) -> list[Trial]:
+        """Those of the trials that had begun, by their signs, which are removed.
+
+        Those that give no signs are among them.
+        """
+        begun = []
         for trial in taken:
             sign = self.make_task(trial).sign
-            if sign is not None and Path(sign).exists():
-                Path(sign).unlink()
-                running.append(trial)
-        return running or list(taken)
+            if sign is None or Path(sign).exists():
+                begun.append(trial)
+            if sign is not None:
+                Path(sign).unlink(missing_ok=True)
+        return begun
 
     def _blame(self, trial: Trial, died: WorkerDied) -> None:
-        task = self.make_task(trial)
-        if task.sign is not None:
-            Path(task.sign).unlink(missing_ok=True)
         self.keep(
             make_record(
                 trial.config,
@@ -112,7 +114,7 @@ class Driver:
                 died.status,
                 Curve(),
                 error=died.error,
-                data=task.data,
+                data=self.make_task(trial).data,
                 versions=versions(),
             )
         )

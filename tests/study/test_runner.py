@@ -289,10 +289,7 @@ def test_a_trial_that_takes_its_process_with_it_is_found(tmp_path: Path, jobs: i
             assert record["updates"] == {} and record["versions"]["numpy"]
         else:
             assert record["status"] == "finished" and record["updates"]["objective"] == [1.0, 0.5]
-    started = calls(tmp_path / "calls")
-    if jobs == 1:  # the only one that runs is to blame: no trial runs twice
-        assert started == ["0 0"] * 3 + [f"{i} 0" for i in range(1, 6)]
-    assert set(started) == {f"{i} 0" for i in range(6)}
+    assert set(calls(tmp_path / "calls")) == {f"{i} 0" for i in range(6)}
 
 
 def test_a_function_that_cannot_be_sent_or_loaded_is_named(tmp_path: Path) -> None:
@@ -316,10 +313,11 @@ def test_a_function_that_cannot_be_sent_or_loaded_is_named(tmp_path: Path) -> No
         def __reduce__(self) -> Any:
             return (os._exit, (3,))
 
-    study = Study({"x": [1, 2]}, Deadly(), tmp_path)
-    with pytest.raises(StudyError, match=r"workers die before they begin a trial: .*EXIT\(3\)"):
-        study.run(progress=False)
-    assert study.records() == []
+    for values in ([1, 2], [1]):
+        study = Study({"x": values}, Deadly(), tmp_path)
+        with pytest.raises(StudyError, match=r"workers die before they begin a trial: .*EXIT\(3\)"):
+            study.run(progress=False)
+        assert study.records() == []
 
 
 def test_backends_and_their_packages_are_checked(
