@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import sys
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
@@ -42,17 +43,30 @@ class Curve:
     def __post_init__(self) -> None:
         self.updates, self.epochs = plain(self.updates), plain(self.epochs)
         self.convex = plain(self.convex)
+        for name, series in self.updates.items():
+            _check_series("updates", name, series)
+        for epoch in self.epochs:
+            _check_epoch(epoch)
+        _check_convex(self.convex)
 
     @classmethod
     def from_history(cls, history: Mapping[str, Sequence[float]]) -> Curve:
         """The curve of what Keras's `fit` returns as its `history`: one number an epoch, by name.
 
+        Shorter series, such as `validation_freq` makes, belong to every second (third …) epoch.
+
         Example:
             >>> Curve.from_history(model.fit(x, y, epochs=5).history)
         """
+        most = max(map(len, history.values()), default=0)
+        epochs: list[dict[str, Any]] = [{"epoch": number} for number in range(1, most + 1)]
+        for name, series in history.items():
+            every = most // max(1, len(series))
+            for number, value in enumerate(series, 1):
+                epochs[every * number - 1][name] = value
         curve = cls()
-        for number, values in enumerate(zip(*history.values(), strict=True), 1):
-            curve.add({"epoch": number, **dict(zip(history, values, strict=True))})
+        for epoch in epochs:
+            curve.add(epoch)
         return curve
 
     def add(self, entry: Any) -> None:
@@ -66,20 +80,21 @@ class Curve:
         Raises:
             TypeError: something else.
         """
-        entry = plain(entry)
         if not isinstance(entry, Mapping):
             entry = {"objective": entry}
+        entry = plain({name: _as_number(value) for name, value in entry.items()})
         if "epoch" in entry:
+            _check_epoch(entry)
             self.epochs.append(entry)
         elif set(entry) == {"convex"}:
+            _check_convex(entry["convex"])
             self.convex = entry["convex"]
         else:
             self._add_update(entry)
 
     def _add_update(self, numbers: dict[str, Any]) -> None:
         for name, value in numbers.items():
-            if not (value is None or isinstance(value, (int, float))):
-                raise TypeError(f"an update needs a number as {name}, not {value!r}")
+            _check_number("updates", name, value)
         count = max(map(len, self.updates.values()), default=0)
         for name in numbers:
             self.updates.setdefault(name, [None] * count)
@@ -113,6 +128,42 @@ class Curve:
         return ()
 
 
+def _as_number(value: Any) -> Any:
+    """An array or tensor of one element without its axes; anything else as it is."""
+    if getattr(value, "shape", None) is None or np.size(value) != 1:
+        return value
+    return np.asarray(value).reshape(())
+
+
+def _check_number(what: str, name: str, value: Any) -> None:
+    if not (value is None or isinstance(value, (int, float))):
+        raise TypeError(f"{what} need a number as {name}, not {value!r}")
+
+
+def _check_series(what: str, name: str, series: Any) -> None:
+    if not isinstance(series, list):
+        raise TypeError(f"{what} need a list of numbers as {name}, not {series!r}")
+    for value in series:
+        _check_number(what, name, value)
+
+
+def _check_epoch(epoch: Any) -> None:
+    """What diagnosis and reports count on in an epoch. TypeError where it is not so."""
+    if not isinstance(epoch, Mapping):
+        raise TypeError(f"an epoch is a mapping with numbers by their names, not {epoch!r}")
+    for name in ("epoch", *OBJECTIVES, "dev_f1"):
+        _check_number("epochs", name, epoch.get(name, 0))
+    if epoch.get("epoch", 0) is None:
+        raise TypeError("epochs need their number as epoch")
+
+
+def _check_convex(convex: Any) -> None:
+    if convex is not None and not isinstance(convex, Mapping):
+        raise TypeError(f"convex is a mapping with the optimum and the gaps to it, not {convex!r}")
+    for name in ("gap", "bound"):
+        _check_series("convex objectives", name, (convex or {}).get(name) or [])
+
+
 def _finite(value: Any) -> float | None:
     return None if value is None or not math.isfinite(value) else float(value)
 
@@ -126,8 +177,10 @@ def plain(value: Any) -> Any:
     Raises:
         TypeError: there is no such value.
     """
-    if value is None or isinstance(value, (str, bool, int)):
+    if value is None or isinstance(value, (str, bool)):
         return value
+    if isinstance(value, int):
+        return value if abs(value) <= sys.float_info.max else None
     if isinstance(value, float):
         return float(value) if math.isfinite(value) else None
     if isinstance(value, np.floating):

@@ -12,6 +12,7 @@ import socket
 import threading
 import time
 from collections.abc import Iterable, Mapping
+from copy import deepcopy
 from functools import lru_cache
 from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
@@ -60,7 +61,7 @@ def run_task(task: Task) -> dict[str, Any]:
     sign = _Sign(task.sign)
     began = time.perf_counter()
     try:
-        curve = _collect(function(dict(task.trial.config), task.trial.seed), curve, sign)
+        curve = _collect(function(deepcopy(task.trial.config), task.trial.seed), curve, sign)
         if curve.diverged():
             status = "diverged"
     except (Exception, SystemExit) as caught:

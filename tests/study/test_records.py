@@ -49,8 +49,56 @@ def test_entries_of_all_kinds_make_a_curve() -> None:
     assert curve.epochs == [{"epoch": 1, "dev_f1": 70.0, "dev_counts": [[1, 2]]}]
     assert curve.convex == {"optimum": 1.0, "gap": [None, 2]}
     for bad in ("3", [3.0], {"objective": "x"}, object()):
-        with pytest.raises(TypeError, match=r"needs a number|cannot be recorded"):
+        with pytest.raises(TypeError, match=r"need a number|cannot be recorded"):
             curve.add(bad)
+
+
+def test_arrays_of_one_element_are_numbers() -> None:
+    curve = Curve()
+    curve.add(np.array([[0.5]]))
+    curve.add({"objective": np.array([0.1], np.float32), "violated": np.int64(2)})
+    curve.add({"epoch": np.array([1]), "loss": np.array([2.0]), "by_class": [0.3]})
+    assert curve.updates == {"objective": [0.5, 0.1], "violated": [None, 2]}
+    assert curve.epochs == [{"epoch": 1, "loss": 2.0, "by_class": [0.3]}]
+
+
+def test_numbers_beyond_floats_are_not_finite() -> None:
+    curve = Curve()
+    curve.add(1)
+    curve.add(10**400)
+    assert curve.updates == {"objective": [1, None]}
+    assert curve.diverged()
+
+
+@pytest.mark.parametrize(
+    ("entry", "words"),
+    [
+        ({"epoch": "one"}, "need a number as epoch, not 'one'"),
+        ({"epoch": None}, "need their number as epoch"),
+        ({"epoch": 1, "loss": [1.0, 2.0]}, r"need a number as loss, not \[1.0, 2.0\]"),
+        ({"epoch": 1, "dev_f1": "70"}, "need a number as dev_f1, not '70'"),
+        ({"convex": 3}, "convex is a mapping"),
+        ({"convex": {"optimum": 1.0, "gap": 2.0}}, "need a list of numbers as gap, not 2.0"),
+    ],
+)
+def test_what_reports_cannot_read_is_no_entry(entry: dict[str, Any], words: str) -> None:
+    with pytest.raises(TypeError, match=words):
+        Curve().add(entry)
+
+
+@pytest.mark.parametrize(
+    ("parts", "words"),
+    [
+        (({"objective": 3.0},), "need a list of numbers as objective, not 3.0"),
+        (({"objective": [1.0, "x"]},), "need a number as objective, not 'x'"),
+        (({}, [{"epoch": 1, "loss": "x"}]), "need a number as loss"),
+        (({}, [3.0]), "an epoch is a mapping"),
+        (({}, [], [1.0]), "convex is a mapping"),
+    ],
+)
+def test_what_reports_cannot_read_is_no_curve(parts: tuple[Any, ...], words: str) -> None:
+    with pytest.raises(TypeError, match=words):
+        Curve(*parts)
 
 
 def test_a_history_of_keras_is_a_curve() -> None:
@@ -61,6 +109,15 @@ def test_a_history_of_keras_is_a_curve() -> None:
     ]
     assert not curve.diverged()
     assert (curve.last("loss"), curve.last("val_loss"), curve.last("other")) == (1.0, None, None)
+
+
+def test_a_history_may_have_validated_every_third_epoch_only() -> None:
+    history = {"loss": [7.0, 6.0, 5.0, 4.0, 3.0, 2.0, 1.0], "val_loss": [5.5, 2.5]}
+    epochs = Curve.from_history(history).epochs
+    assert [epoch["loss"] for epoch in epochs] == history["loss"]
+    assert [epoch["epoch"] for epoch in epochs if "val_loss" in epoch] == [3, 6]
+    assert Curve.from_history({"loss": [1.0], "val_loss": []}).epochs == [{"epoch": 1, "loss": 1.0}]
+    assert Curve.from_history({}).epochs == []
 
 
 @pytest.mark.parametrize(

@@ -68,7 +68,7 @@ WAYS = {
     "tensorflow": ("out of memory", {"type": "ResourceExhaustedError", "message": "OOM"}),
     "exit": ("failed", {"type": "SystemExit", "message": "3"}),
     "nothing": ("failed", "the trial function gave None; expected a Curve"),
-    "no number": ("failed", "an update needs a number as objective, not 'x'"),
+    "no number": ("failed", "updates need a number as objective, not 'x'"),
 }
 
 
@@ -176,6 +176,18 @@ def test_a_study_runs_what_is_new_and_keeps_what_is_there(tmp_path: Path) -> Non
     assert first[0] in grown.records() and first[1] in grown.records()
     about = read_study(tmp_path / "study")
     assert about["space"]["axes"] == {"x": [3, 2]} and about["space"]["seeds"] == [0, 7]
+
+
+def test_a_trial_may_change_its_config_but_not_the_record_of_it(tmp_path: Path) -> None:
+    def consume(config: dict[str, Any], seed: int) -> Iterator[float]:
+        while config["layers"]:
+            yield float(config["layers"].pop())
+
+    records = Study({"layers": [[3, 2, 1], [8]]}, consume, tmp_path, jobs=1).run(progress=False)
+    assert {str(r["config"]["layers"]): len(r["updates"]["objective"]) for r in records} == {
+        "[3, 2, 1]": 3,
+        "[8]": 1,
+    }
 
 
 def test_a_study_of_other_data_or_settings_is_refused(tmp_path: Path) -> None:
