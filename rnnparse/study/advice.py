@@ -13,6 +13,8 @@ SMALL_RATIO = 0.001
 """Updates below this share hardly move the weights."""
 DOMINANT = 0.5
 """The L2 term is worth a warning from this share of the objective on."""
+RESTED = 5
+"""Epochs without a better dev F1 after which more of them promise none."""
 SATURATED = 0.5
 """Saturation is worth a warning from this share of the units on."""
 
@@ -143,7 +145,13 @@ def _on_too_few(found: Findings, config: Config) -> str:
 def _on_improving(found: Findings, config: Config) -> str:
     o = found.objective
     share = o.gain * o.scale / (o.fall or o.scale)
-    text = f"The last half of the {o.unit}s brought {_percent(share)} of the fall: more epochs"
+    brought = f"the last half of the {o.unit}s brought {_percent(share)} of the fall"
+    if found.convex is None and found.dev is not None and found.dev.since_best >= RESTED:
+        return (
+            f"Dev F1 has not risen for {found.dev.since_best} epochs, though the objective falls "
+            f"on ({brought}): more epochs would not raise it."
+        )
+    text = f"{brought[0].upper()}{brought[1:]}: more epochs"
     if found.convex is not None and o.gain <= FLAT:
         text = "The best iterate still nears the optimum: more epochs, or a rate that falls"
     elif found.needed is not None and found.needed >= 2:

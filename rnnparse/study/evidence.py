@@ -124,6 +124,7 @@ class Dev:
         peak, peak_epoch: the highest of the moving mean over three epochs, and when.
         end: mean of the last three epochs after the peak. drop: peak − end; drop_error: its
             standard error.
+        since_best: epochs after the first with the highest dev F1.
         loss_falls: whether training loss and objective fell after the peak.
     """
 
@@ -132,6 +133,7 @@ class Dev:
     end: float
     drop: float
     drop_error: float
+    since_best: int
     loss_falls: bool
 
 
@@ -239,6 +241,7 @@ EVIDENCE = {
     "dev_peak_epoch": "when that was",
     "dev_drop": "dev F1 lost since",
     "dev_drop_error": "standard error of that",
+    "dev_since_best": "epochs after the one with the highest dev F1",
     "gap": "objective of the best iterate above the optimum",
     "gap_share": "that as a share of the distance from the start to the optimum",
     "optimum": "the least value of the objective",
@@ -334,6 +337,7 @@ def _of_dev(dev: Dev | None) -> Values:
         "dev_peak_epoch": dev.peak_epoch,
         "dev_drop": dev.drop,
         "dev_drop_error": dev.drop_error,
+        "dev_since_best": dev.since_best,
     }
 
 

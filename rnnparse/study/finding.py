@@ -15,7 +15,7 @@ from rnnparse.study.summary import edges
 
 _BECAME = {
     "converged": "converged",
-    "improving": "still improved when the budget ended",
+    "improving": "still improved at their end",
     "too few updates": "had too few updates to get anywhere",
     "oscillating": "oscillated",
     "stalled": "stalled",
@@ -23,7 +23,8 @@ _BECAME = {
     "overfitting": "overfitted",
     "failed": "failed",
 }
-_OTHER_SCALES = ("objective", "kappa", "l2")
+OTHER_SCALES = {"objective", "kappa", "l2"}
+"""Axes that change what the objective is, so that its values do not compare."""
 _MOST_NAMES = 3
 _TYPICAL = 2 / 3
 """A value is typical of a diagnosis if so many of its settings have it, ..."""
@@ -194,7 +195,7 @@ def warnings(results: Results) -> list[str]:
     found += [f"{_spaced(edge)}." for edge in edges(results.about["space"], row)]
     if len(results.settings) > 1:
         found += _noise_warnings(results)
-    vary = [a.name for a in results.axes if a.name in _OTHER_SCALES and len(a.values) > 1]
+    vary = [a.name for a in results.axes if a.name in OTHER_SCALES and len(a.values) > 1]
     if results.metrics[0].name in ("objective", "loss") and vary:
         names = join([title(name) for name in vary])
         found.append(f"Objectives with another {names} do not compare: look at each by itself.")

@@ -260,6 +260,7 @@ def measure_dev(record: Mapping[str, Any]) -> Dev | None:
         end=end,
         drop=drop,
         drop_error=math.hypot(jitter, sampling),
+        since_best=len(f1) - 1 - int(f1.argmax()),
         loss_falls=_falls(record, epochs, peak),
     )
 

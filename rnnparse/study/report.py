@@ -11,6 +11,7 @@ from typing import Any
 
 from rnnparse.errors import MissingExtraError
 from rnnparse.files import write_atomically
+from rnnparse.study.causes import causes
 from rnnparse.study.diagnose import RULES
 from rnnparse.study.evidence import EVIDENCE
 from rnnparse.study.finding import (
@@ -101,6 +102,7 @@ def _context(results: Results) -> dict[str, Any]:
         "warnings": warnings(results),
         "counts": label_counts(results),
         "reasons": reasons(results),
+        "causes": causes(results),
         "each": best_of_each(results),
         "failures": failures(results),
         "rules": RULES,

@@ -254,6 +254,21 @@ def test_a_loss_that_rises_with_f1_falling_is_not_overfitting() -> None:
     assert diagnose(overfitted(falls=False)).label == "improving"
 
 
+def test_where_dev_f1_has_come_to_rest_more_epochs_are_not_advised() -> None:
+    def run(*f1: float) -> dict[str, Any]:
+        epochs = [
+            {"epoch": i, "objective": 5 * 0.8**i, "dev_f1": value} for i, value in enumerate(f1, 1)
+        ]
+        return {"updates": {}, "epochs": epochs}
+
+    resting = diagnose(run(80, 84, 85, 84.9, 85, 84.8, 84.9, 85))
+    assert (resting.label, resting.evidence["dev_since_best"]) == ("improving", 5)
+    assert resting.advice.startswith("Dev F1 has not risen for 5 epochs, though the objective ")
+    rising = diagnose(run(80, 84, 85, 84.9, 85, 84.8, 84.9, 85.1))
+    assert (rising.label, rising.evidence["dev_since_best"]) == ("improving", 0)
+    assert "more epochs." in rising.advice
+
+
 def test_a_drop_within_noise_is_not_overfitting() -> None:
     assert diagnose(overfitted(drop=0.2)).label == "improving"
     record = overfitted(drop=2.0)

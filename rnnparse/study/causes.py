@@ -1,0 +1,178 @@
+"""Why the settings of a study end as they do, all together: length of runs, steps, L2, axes."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from typing import Any
+
+import numpy as np
+
+from rnnparse.study.advice import DOMINANT, RESTED
+from rnnparse.study.finding import OTHER_SCALES, counted, join, typical
+from rnnparse.study.records import canonical
+from rnnparse.study.results import Results, text, title
+
+HARDLY_MOVED = 0.01
+"""Updates whose lengths sum up to less than this share of the weights' length are told of."""
+_LEAST_SETTINGS = 8
+_LEAST_SHARE = 0.005
+
+
+def causes(results: Results) -> list[str]:
+    """Sentences on what the diagnoses have in common and on which axes matter; maybe none."""
+    parts = (_on_updates, _on_steps, _on_penalty, _on_dev, _on_axes)
+    return [sentence for part in parts for sentence in part(results)]
+
+
+def _evidence(results: Results, setting: int) -> dict[str, Any]:
+    """That of the setting's trial which has its diagnosis."""
+    row = results.settings[setting]
+    trial = next(i for i in row["trials"] if results.diagnoses[i].label == row["label"])
+    return results.diagnoses[trial].evidence
+
+
+def _known(results: Results, name: str) -> dict[int, Any]:
+    """A piece of evidence, of the settings that have it."""
+    found = {i: _evidence(results, i).get(name) for i in range(len(results.settings))}
+    return {i: value for i, value in found.items() if value is not None}
+
+
+def _on_updates(results: Results) -> Iterator[str]:
+    """How many updates runs made, where that is too few for some."""
+    if not any(row["label"] == "too few updates" for row in results.settings):
+        return
+    units = _known(results, "unit")
+    counts = [n for i, n in _known(results, "values").items() if units.get(i) == "update"]
+    if counts:
+        least, most = int(min(counts)), int(max(counts))
+        yield f"Runs made {least if least == most else f'{least} to {most}'} updates."
+
+
+def _on_steps(results: Results) -> Iterator[str]:
+    """The settings whose updates hardly moved the weights."""
+    travelled = _known(results, "travelled")
+    short = [i for i, way in travelled.items() if way < HARDLY_MOVED]
+    if not short:
+        return
+    yield (
+        f"In {_counted(results, short)} all updates together moved the weights by less than "
+        f"{100 * HARDLY_MOVED:g} % of their length{_who(results, short)}."
+    )
+
+
+def _on_penalty(results: Results) -> Iterator[str]:
+    """How much of the objective is the L2 term, for each L2 weight, and what the loss does."""
+    shares = _known(results, "l2_share")
+    if not shares or float(np.median(list(shares.values()))) < DOMINANT:
+        return
+    by_weight: dict[str, list[int]] = {}
+    for i in sorted(shares, key=lambda i: results.settings[i]["config"].get("l2") or 0.0):
+        by_weight.setdefault(text(results.settings[i]["config"].get("l2")), []).append(i)
+    ends = _known(results, "loss_end")
+    parts = []
+    for weight, settings in by_weight.items():
+        named = f" with L2 {weight}" if len(by_weight) > 1 else ""
+        lowest = min(ends[i] for i in settings)
+        parts.append(f"{_percent([shares[i] for i in settings])}{named} (lowest loss {lowest:.3g})")
+    yield (
+        f"In the median, the L2 term ends as {join(parts)} of the objective: its fall is mostly "
+        "that of the weights' length, so judge settings by loss and dev F1."
+    )
+
+
+def _percent(shares: Sequence[float]) -> str:
+    """The median of shares, which is all only where it is."""
+    share = float(np.median(shares))
+    return f"{100 * share:.3g} %" if share < 0.9995 else f"{100 * share:.4g} %"
+
+
+def _on_dev(results: Results) -> Iterator[str]:
+    """The settings whose dev F1 has come to rest."""
+    since = _known(results, "dev_since_best")
+    at_rest = [i for i, epochs in since.items() if epochs >= RESTED]
+    if at_rest:
+        yield (
+            f"In {_counted(results, at_rest)} dev F1 had not risen for {RESTED} epochs or more at "
+            f"the end{_who(results, at_rest)}."
+        )
+
+
+def _counted(results: Results, settings: Sequence[int]) -> str:
+    return f"{len(settings)} of {counted(len(results.settings), 'setting')}"
+
+
+def _who(results: Results, settings: Sequence[int]) -> str:
+    """What is typical of these settings, after a colon; or the name of the only one."""
+    if len(settings) == 1:
+        return f": {results.name(settings[0])}"
+    found = typical(results, settings)
+    return f": {found}" if found else ""
+
+
+def _on_axes(results: Results) -> Iterator[str]:
+    """How much of the differences between the settings each axis by itself explains."""
+    found = sorted(axis_shares(results).items(), key=lambda pair: -pair[1])
+    told = [(name, share) for name, share in found if share >= _LEAST_SHARE]
+    if not told:
+        return
+    parts = [f"{title(name)} {100 * share:.0f} %" for name, share in told]
+    yield (
+        f"Of the differences in {title(results.metrics[0].name)} between the settings, each axis "
+        f"by itself explains: {join(parts)}; the rest lies in how they act together, and in noise."
+    )
+
+
+def axis_shares(results: Results) -> dict[str, float]:
+    """What share of the variance between the settings each axis explains by itself.
+
+    That is ε² of the first metric, which chance does not raise: 0 for an axis without effect, 1
+    for one that alone decides. Outliers are drawn in to three quartile distances beyond the
+    quartiles, so that a setting which diverges does not decide all. Only the grid itself counts,
+    not the settings that were added for what came of it, as their axes go together.
+
+    Returns:
+        By axis; empty with few settings, a single axis, or metrics that do not compare.
+
+    Reference:
+        Kelley (1935), An Unbiased Correlation Ratio Measure.
+    """
+    axes = [results.axes[i] for i in results.varying]
+    if results.metrics[0].name in ("objective", "loss") and OTHER_SCALES & {a.name for a in axes}:
+        return {}
+    added = {canonical(config) for config in results.about["space"].get("further", ())}
+    there = [
+        (row["config"], mean)
+        for row, (mean, _) in zip(results.settings, results.means[0], strict=True)
+        if mean is not None and canonical(row["config"]) not in added
+    ]
+    if len(there) < _LEAST_SETTINGS:
+        return {}
+    values = _drawn_in([mean for _, mean in there])
+    found = {}
+    for axis in axes:
+        groups: dict[str, list[float]] = {}
+        for (config, _), value in zip(there, values, strict=True):
+            groups.setdefault(canonical(config.get(axis.name)), []).append(value)
+        if 1 < len(groups) < len(there):
+            found[axis.name] = _epsilon_squared(list(groups.values()))
+    return found if len(found) > 1 else {}
+
+
+def _drawn_in(values: Sequence[float]) -> list[float]:
+    """Values with their outliers at Tukey's outer fences."""
+    low, high = np.percentile(values, [25, 75])
+    reach = 3 * (high - low)
+    if not reach:
+        return list(values)
+    return [float(value) for value in np.clip(values, low - reach, high + reach)]
+
+
+def _epsilon_squared(groups: Sequence[Sequence[float]]) -> float:
+    """The share of the variance that lies between the groups, without what chance would give."""
+    values = np.concatenate([np.asarray(group) for group in groups])
+    whole = float(np.square(values - values.mean()).sum())
+    within = sum(float(np.square(np.asarray(g) - np.mean(g)).sum()) for g in groups)
+    if not whole:
+        return 0.0
+    chance = (len(groups) - 1) * within / (len(values) - len(groups))
+    return max(0.0, (whole - within - chance) / whole)

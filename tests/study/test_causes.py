@@ -1,0 +1,147 @@
+"""What the settings of a study have in common."""
+
+from __future__ import annotations
+
+import math
+import random
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from rnnparse.study.causes import axis_shares, causes
+from rnnparse.study.curve import Curve
+from rnnparse.study.diagnose import diagnose_all
+from rnnparse.study.records import make_record
+from rnnparse.study.results import Results
+from rnnparse.study.space import Space
+
+
+def results(records: list[dict[str, Any]], axes: dict[str, Any], **space: Any) -> Results:
+    about = {"name": "made up", "gold": None, "space": {**Space(axes).to_dict(), **space}}
+    return Results(Path(), about, records, diagnose_all(records))
+
+
+def scored(config: dict[str, Any], f1: float, *more: float, **series: Any) -> dict[str, Any]:
+    epochs = [{"epoch": i, "dev_f1": value} for i, value in enumerate((f1, *more), 1)]
+    updates = {"objective": [5.0 * 0.9**t for t in range(20)], **series}
+    return make_record(config, 0, "finished", Curve(updates, epochs))
+
+
+def grid(f1: Any, **more: Any) -> Results:
+    """Four values on each of two axes, and the F1 of each setting."""
+    axes = {"a": [1, 2, 3, 4], "b": [1, 2, 3, 4]}
+    settings = [{"a": a, "b": b} for a in axes["a"] for b in axes["b"]]
+    return results([scored(s, f1(s["a"], s["b"])) for s in settings], axes, **more)
+
+
+# -- the axes ------------------------------------------------------------------------------------
+
+
+def test_an_axis_that_decides_alone_explains_all() -> None:
+    found = grid(lambda a, b: 80.0 + a)
+    assert axis_shares(found) == {"a": pytest.approx(1.0), "b": 0.0}
+    assert causes(found)[-1].startswith(
+        "Of the differences in dev F1 between the settings, each axis by itself explains: a 100 %; "
+    )
+
+
+def test_shares_are_those_of_the_sums_of_squares() -> None:
+    # a has the variance 5/4, b four times that; without interaction ε² loses (k − 1) MS_within.
+    shares = axis_shares(grid(lambda a, b: a + 2.0 * b))
+    whole, by_a, by_b = 16 * 6.25, 16 * 1.25, 16 * 5.0
+    assert shares["a"] == pytest.approx(max(0.0, (by_a - 3 * (whole - by_a) / 12) / whole))
+    assert shares["b"] == pytest.approx((by_b - 3 * (whole - by_b) / 12) / whole)
+
+
+def test_noise_explains_nothing_in_the_mean() -> None:
+    draw = random.Random(0)
+    shares = []
+    for _ in range(300):
+        found = axis_shares(grid(lambda a, b: draw.gauss(80, 1)))
+        shares += list(found.values())
+    biased = 3 / 15  # what η² would be
+    assert sum(shares) / len(shares) < biased / 2
+    assert sum(share == 0 for share in shares) > len(shares) / 2
+
+
+def test_one_setting_that_fell_apart_does_not_decide_all() -> None:
+    def f1(a: int, b: int) -> float:
+        return -1e6 if (a, b) == (1, 1) else 80.0 + 0.1 * b + 0.01 * a
+
+    assert axis_shares(grid(f1))["b"] > 0.3
+
+
+def test_settings_added_to_the_grid_do_not_count() -> None:
+    axes = {"a": [1, 2, 3, 4], "b": [1, 2, 3, 4]}
+    settings = [{"a": a, "b": b} for a in axes["a"] for b in axes["b"]]
+    records = [scored(s, 80.0 + s["a"]) for s in settings]
+    added = {"a": 1, "b": 40}
+    with_one = [*records, scored(added, 10.0)]
+    without = axis_shares(results(records, axes))
+    assert axis_shares(results(with_one, axes, further=[added])) == without
+    assert axis_shares(results(with_one, axes)) != without
+
+
+def test_what_does_not_compare_has_no_shares() -> None:
+    few = [scored({"a": a, "b": b}, 80.0 + a) for a in (1, 2) for b in (1, 2)]
+    assert axis_shares(results(few, {"a": [1, 2], "b": [1, 2]})) == {}
+    alone = [scored({"a": a}, 80.0 + a) for a in range(9)]
+    assert axis_shares(results(alone, {"a": list(range(9))})) == {}
+    # Objectives of other L2 weights are other objectives.
+    axes = {"l2": [1, 2, 3], "b": [1, 2, 3]}
+    other = [
+        make_record({"l2": x, "b": b}, 0, "finished", Curve({"objective": [5.0, 1.0 * x]}))
+        for x in axes["l2"]
+        for b in axes["b"]
+    ]
+    assert axis_shares(results(other, axes)) == {}
+    assert math.isfinite(sum(axis_shares(grid(lambda a, b: 80.0)).values()))
+
+
+# -- the rest ------------------------------------------------------------------------------------
+
+
+def test_short_runs_and_updates_that_hardly_move_are_told_of() -> None:
+    axes = {"optimizer": ["sgd", "adam"], "b": [1, 2]}
+    slow = {"objective": [5.0 - 0.001 * t for t in range(20)], "update_ratio": [1e-5] * 20}
+    fast = {"update_ratio": [0.05] * 20}
+    records = [
+        scored({"optimizer": name, "b": b}, 80.0, **(slow if name == "sgd" else fast))
+        for name in axes["optimizer"]
+        for b in axes["b"]
+    ]
+    found = causes(results(records, axes))
+    assert found == [
+        "Runs made 20 updates.",
+        "In 2 of 4 settings all updates together moved the weights by less than 1 % of their "
+        "length: both have sgd.",
+    ]
+    assert causes(results(records[2:], axes)) == []
+
+
+def test_l2_terms_that_dominate_are_told_of_by_weight() -> None:
+    def record(l2: float, b: int, penalty: float, low: float) -> dict[str, Any]:
+        loss = [1.0 - (1.0 - low) * t / 19 for t in range(20)]
+        objective = [x + penalty * (1 - t / 40) for t, x in enumerate(loss)]
+        return scored({"l2": l2, "b": b}, 80.0, objective=objective, loss=loss)
+
+    axes = {"l2": [0.1, 0.001], "b": [1, 2]}
+    records = [record(0.1, b, 40.0, 0.9) for b in (1, 2)]
+    records += [record(0.001, b, 3.0, 0.25) for b in (1, 2)]
+    [found] = causes(results(records, axes))
+    assert found == (
+        "In the median, the L2 term ends as 86.3 % with L2 0.001 (lowest loss 0.25) and 95.9 % "
+        "with L2 0.1 (lowest loss 0.9) of the objective: its fall is mostly that of the weights' "
+        "length, so judge settings by loss and dev F1."
+    )
+    [one] = causes(results(records[:2], {"l2": [0.1], "b": [1, 2]}))
+    assert one.startswith("In the median, the L2 term ends as 95.9 % (lowest loss 0.9) of the ")
+
+
+def test_dev_f1_at_rest_is_told_of() -> None:
+    rising = scored({"a": 1}, *(80.0 + i for i in range(12)))
+    resting = scored({"a": 2}, 80.0, 85.0, *[84.9] * 5)
+    [found] = causes(results([rising, resting], {"a": [1, 2]}))
+    assert found == "In 1 of 2 settings dev F1 had not risen for 5 epochs or more at the end: a 2."
+    assert causes(results([rising], {"a": [1]})) == []
