@@ -74,8 +74,10 @@ def test_shared_settings_and_ways_to_run_reach_the_study(studies: list[ParserStu
         "freeze": ["W", "vectors"],
     }
     assert (found.folder, found.cache, found.jobs) == ("o", "c", 3)
-    assert (found.backend, found.address) == ("dask", "a:1")
+    assert (found.backend, found.address, found.retry) == ("dask", "a:1", False)
     assert found.command == f"rnnparse study run {shlex.join([*shared, *running])}"
+    assert main(["study", "run", "--retry-failed"]) == 130
+    assert studies[1].retry
 
 
 def test_without_a_grid_the_quick_one_is_run(studies: list[ParserStudy]) -> None:

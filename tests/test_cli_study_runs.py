@@ -35,6 +35,7 @@ def test_findings_are_printed(tmp_path: Path, capsys: pytest.CaptureFixture[str]
     assert "\nOf 9 settings, " in printed and "... and 5 more settings" in printed
     header = next(line for line in printed.splitlines() if line.startswith("optimizer "))
     assert " ".join(header.split()) == "optimizer learning rate dev F1 objective diagnosis"
+    assert "\nOf the differences in dev F1 between the settings, each axis by itself" in printed
     assert "Best setting by dev F1: optimizer " in printed
     text = printed.split("to train it:")[0]
     assert max(map(len, text.splitlines())) <= 88
@@ -51,6 +52,7 @@ def test_findings_as_json_are_complete(tmp_path: Path, capsys: pytest.CaptureFix
     assert scores[:8] == sorted(scores[:8], reverse=True) and scores[8] is None
     assert found["best"] == found["settings"][0] and found["best"]["within_noise"]
     assert found["failures"][0]["count"] == 1
+    assert found["causes"] and all(cause.endswith(".") for cause in found["causes"])
     assert all(setting["advice"] for setting in found["settings"])
 
 

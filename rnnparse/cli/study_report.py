@@ -4,9 +4,13 @@ from __future__ import annotations
 
 import argparse
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from rnnparse.cli.text import warn
 from rnnparse.errors import MissingExtraError
+
+if TYPE_CHECKING:
+    from rnnparse.study.results import Results
 
 NAME = "report"
 HELP = "write the report of a study again, also while it runs"
@@ -27,22 +31,18 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 def run(args: argparse.Namespace) -> int:
     """Write all parts and print their paths."""
-    print(*write_all(args.folder), sep="\n")
+    from rnnparse.study.results import load_results
+
+    print(*write_all(load_results(args.folder)), sep="\n")
     return 0
 
 
-def write_all(folder: str) -> list[Path]:
-    """Write all parts of the report; the message for one whose package is absent says so.
-
-    Raises:
-        StudyError: there is no study, or it is damaged.
-    """
+def write_all(results: Results) -> list[Path]:
+    """Write all parts of the report; the message for one whose package is absent says so."""
     from rnnparse.study.hparams import write_hparams
     from rnnparse.study.plots import write_svg
     from rnnparse.study.report import write_csv, write_report
-    from rnnparse.study.results import load_results
 
-    results = load_results(folder)
     written: list[Path] = []
     for write in (write_report, write_csv, write_svg, write_hparams):
         try:

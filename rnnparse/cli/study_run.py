@@ -31,7 +31,7 @@ adam, levenberg-marquardt (of the score vectors alone), and any other of Keras. 
   quick      sgd, adagrad and adam at the rates 0.1, 0.01 and 0.001, four epochs each
   question   sgd, adagrad and adam at the rates 0.1, 0.01 and 0.001 with the batch sizes 256, 512
              and 1024 and L2 0.1, 0.01 and 0.001, five epochs each; then the best of each
-             optimizer to its plateau
+             optimizer to its plateau (of those within noise of it, that with the least loss)
 
 A file has the same names: a table [grid] with learning_rate = "log:1e-4:1:9" and so on, and a
 table [training] with settings of rnnparse train that all share; preset = "question" on top.
@@ -148,6 +148,11 @@ def _add_running(parser: argparse.ArgumentParser) -> None:
         "folder)",
     )
     group.add_argument(
+        "--retry-failed",
+        action="store_true",
+        help="run those again, too, that failed or ran out of memory",
+    )
+    group.add_argument(
         "--dry-run", action="store_true", help="list the runs and estimate how long they take"
     )
     group.add_argument("--json", action="store_true", help="print JSON")
@@ -157,18 +162,21 @@ def run(args: argparse.Namespace) -> int:
     """Run what has no record yet, write the report, print what was found."""
     from rnnparse.cli.study_report import write_all
     from rnnparse.cli.study_show import show
+    from rnnparse.study.records import FAILURES
+    from rnnparse.study.results import load_results
 
     study = _study(args)
     if args.dry_run:
         _print_plan(args, study)
         return 0
     records = study.run(sys.stderr.isatty(), warn)
-    show(args.out, as_json=args.json)
+    results = load_results(args.out)
+    show(results, as_json=args.json)
     sys.stdout.flush()
-    written = write_all(args.out)
+    written = write_all(results)
     warn(f"the report is ready: {written[0]}")
-    if all(record["status"] in ("failed", "out of memory") for record in records):
-        raise StudyError("every run failed; the first error is in the table above")
+    if all(record["status"] in FAILURES for record in records):
+        raise StudyError("every run failed; the errors are above; --retry-failed runs them again")
     return 0
 
 
@@ -185,6 +193,7 @@ def _study(args: argparse.Namespace) -> ParserStudy:
         jobs=args.jobs,
         address=args.address,
         command=args.command_line,
+        retry=args.retry_failed,
     )
 
 

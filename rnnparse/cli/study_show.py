@@ -44,19 +44,14 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 def run(args: argparse.Namespace) -> int:
     """Print it."""
-    show(args.folder, as_json=args.json, rows=args.rows)
+    from rnnparse.study.results import load_results
+
+    show(load_results(args.folder), as_json=args.json, rows=args.rows)
     return 0
 
 
-def show(folder: str, *, as_json: bool = False, rows: int = _ROWS) -> None:
-    """Print what a study has found.
-
-    Raises:
-        StudyError: there is no study, or it is damaged.
-    """
-    from rnnparse.study.results import load_results
-
-    results = load_results(folder)
+def show(results: Results, *, as_json: bool = False, rows: int = _ROWS) -> None:
+    """Print what a study has found."""
     if as_json:
         print_json(as_dict(results))
     else:
@@ -66,6 +61,7 @@ def show(folder: str, *, as_json: bool = False, rows: int = _ROWS) -> None:
 def as_dict(results: Results) -> dict[str, Any]:
     """The findings as plain values: settings from the best on, those without a score last."""
     from rnnparse.study import finding
+    from rnnparse.study.causes import causes
 
     records = results.records
     return {
@@ -77,6 +73,7 @@ def as_dict(results: Results) -> dict[str, Any]:
         },
         "seconds": round(sum(record["seconds"] for record in records), 3),
         "diagnoses": dict(finding.label_counts(results)),
+        "causes": causes(results),
         "best": None if results.best is None else _setting(results, results.best),
         "settings": [_setting(results, i) for i in _order(results)],
         "warnings": finding.warnings(results),
@@ -114,6 +111,7 @@ def _order(results: Results) -> list[int]:
 def _parts(results: Results, rows: int) -> Iterator[str]:
     """The paragraphs of the text."""
     from rnnparse.study import finding
+    from rnnparse.study.causes import causes
 
     records = results.records
     expected = max(finding.expected_trials(results), len(records))
@@ -126,6 +124,8 @@ def _parts(results: Results, rows: int) -> Iterator[str]:
     if not records:
         return
     yield "\n".join(_reasons(results))
+    for cause in causes(results):
+        yield _wrapped(cause)
     yield _table(results, rows)
     card = finding.best_card(results)
     if card is not None:

@@ -19,7 +19,7 @@ import numpy as np
 from rnnparse.study.advice import advise, advise_on_failure
 from rnnparse.study.evidence import FLAT, LEAST_SCALE, Findings, as_evidence
 from rnnparse.study.measure import measure, objective_curve
-from rnnparse.study.records import canonical
+from rnnparse.study.records import FAILURES, canonical
 from rnnparse.study.trends import noise
 
 GREW = 0.25
@@ -149,7 +149,7 @@ def _problem(record: Mapping[str, Any]) -> str:
 
 
 def _measured(record: Mapping[str, Any], reference: float | None) -> Findings | None:
-    failed = record.get("status") in ("failed", "out of memory")
+    failed = record.get("status") in FAILURES
     return None if failed else measure(record, reference)
 
 
@@ -157,7 +157,7 @@ def _judge(record: Mapping[str, Any], found: Findings | None) -> Diagnosis:
     status, config = record.get("status", "finished"), record.get("config") or {}
     if found is None:
         curve, unit = objective_curve(record)
-        if status not in ("failed", "out of memory") and len(curve):
+        if status not in FAILURES and len(curve):
             return Diagnosis("diverged", {"broke": f"{unit} 1"}, advise("diverged", None, config))
         error = record.get("error") or {}
         text = f"{error.get('type', status)}: {error.get('message', 'no objective was recorded')}"

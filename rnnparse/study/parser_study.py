@@ -14,11 +14,14 @@ from rnnparse.study.diagnose import diagnose_all
 from rnnparse.study.grid import Grid
 from rnnparse.study.parser_trial import ParserTrial
 from rnnparse.study.problem import prepare_problem
+from rnnparse.study.records import read_study
 from rnnparse.study.runner import Plan, Study
-from rnnparse.study.summary import best, rows
+from rnnparse.study.summary import best, indistinguishable, rows
 from rnnparse.training.pipeline import read_data
 from rnnparse.trees.cleaning import words
 
+LOSS_AXES = ("objective", "kappa")
+"""Axes that change what the loss is, so that its values do not compare."""
 PLATEAU = 40
 """The usual limit of epochs for a training run to its plateau."""
 
@@ -52,7 +55,7 @@ class ParserStudy:
             user's cache folder.
         plateau: 0, or the limit of epochs for a second part: the best setting of each optimiser
             again, until dev F1 has not risen for `patience` epochs.
-        backend, jobs, address, command: as for `Study`.
+        backend, jobs, address, command, retry: as for `Study`; the second part retries nothing.
 
     Example:
         >>> grid = Grid.from_options({}, preset="quick", fixed={"treebank": "mine.mrg"})
@@ -67,6 +70,7 @@ class ParserStudy:
     jobs: int = 0
     address: str | None = None
     command: str | None = None
+    retry: bool = False
 
     @property
     def config(self) -> TrainingConfig:
@@ -96,13 +100,15 @@ class ParserStudy:
         """
         problem = prepare_problem(self.config, progress)
         about: dict[str, Any] = {"data": problem.data, "gold": problem.gold}
-        study = self._study(self.grid, problem.path, **about)
+        study = self._study(self.grid, problem.path, retry=self.retry, **about)
         plan = study.plan()
         note(f"{len(plan.trials)} runs to go, {plan.ended} have ended")
         records = study.run(progress)
         if self.plateau:
             note(f"the best setting of each optimizer again, for up to {self.plateau} epochs")
-            further = plateau_settings(records, self.plateau, self.config.patience)
+            further = plateau_settings(
+                records, problem.gold, self.plateau, self.config.patience
+            )
             grid = replace(self.grid, further=further)
             records = self._study(grid, problem.path, **about).run(progress)
         return records
@@ -121,7 +127,7 @@ class ParserStudy:
         def cost(config: Mapping[str, Any]) -> float:
             return training_seconds(config, size, self.config.kbest)
 
-        study = self._study(self.grid, Path(), cost=cost)
+        study = self._study(self.grid, Path(), cost=cost, retry=self.retry)
         first = study.plan()
         if not self.plateau:
             return first, 0.0
@@ -131,7 +137,8 @@ class ParserStudy:
         else:
             records = {record["id"]: record for record in study.records()}
             ended = [records[trial.id] for trial in study.trials]
-            further = plateau_settings(ended, self.plateau, self.config.patience)
+            gold = read_study(self.folder)["gold"]
+            further = plateau_settings(ended, gold, self.plateau, self.config.patience)
         both = self._study(replace(self.grid, further=further), Path(), cost=cost).plan()
         return first, (both.seconds or 0.0) - (first.seconds or 0.0)
 
@@ -151,22 +158,49 @@ class ParserStudy:
 
 
 def plateau_settings(
-    records: Sequence[Mapping[str, Any]], epochs: int, patience: int
+    records: Sequence[Mapping[str, Any]], gold: Sequence[int] | None, epochs: int, patience: int
 ) -> list[dict[str, Any]]:
-    """The setting of each optimiser with the best dev F1, with other epochs and patience.
+    """The setting of each optimiser that is to go on, with other epochs and patience.
+
+    That is the one with the best dev F1; of those within noise of it, the one that has brought the
+    loss down farthest. (Steps too short to change a tree leave dev F1 as good as it was.)
 
     Args:
         records: in an order that does not depend on which trial ended first, as from `Study.run`:
             of equals the first is the best.
+        gold: brackets of each dev sentence.
         epochs, patience: of the settings that are returned.
     """
-    settings = rows(records, diagnose_all(records))
     found = []
-    for optimizer in dict.fromkeys(row["config"]["optimizer"] for row in settings):
-        row = best([row for row in settings if row["config"]["optimizer"] == optimizer])
+    for optimizer in dict.fromkeys(record["config"]["optimizer"] for record in records):
+        own = [record for record in records if record["config"]["optimizer"] == optimizer]
+        row = _farthest(own, gold)
         if row is not None:
             found.append({**row["config"], "epochs": epochs, "patience": patience})
     return found
+
+
+def _farthest(
+    records: Sequence[Mapping[str, Any]], gold: Sequence[int] | None
+) -> dict[str, Any] | None:
+    """The row with the least loss of those within noise of the best whose losses compare."""
+    settings = rows(records, diagnose_all(records))
+    top = best(settings)
+    if top is None:
+        return None
+
+    def loss(row: Mapping[str, Any]) -> float:
+        ended = [records[i] for i in row["trials"] if records[i]["status"] == "finished"]
+        ends = [record["epochs"][-1].get("loss") for record in ended]
+        return math.inf if None in ends else sum(ends) / len(ends)
+
+    near = [settings[i] for i in indistinguishable(settings, records, gold)]
+    alike = [row for row in near if all(_same(row, top, name) for name in LOSS_AXES)]
+    return min([top, *alike], key=loss)
+
+
+def _same(row: Mapping[str, Any], other: Mapping[str, Any], name: str) -> bool:
+    return bool(row["config"].get(name) == other["config"].get(name))
 
 
 def training_seconds(config: Mapping[str, Any], size: Size, kbest: int) -> float:

@@ -25,12 +25,12 @@ import hashlib
 import json
 import os
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Container, Iterator, Mapping
 from pathlib import Path
 from typing import IO, Any
 
 from rnnparse.errors import StudyError
-from rnnparse.files import hold_lock, write_json
+from rnnparse.files import hold_lock, write_atomically, write_json
 from rnnparse.study.curve import Curve, plain
 
 STATUSES = ("finished", "diverged", "failed", "out of memory")
@@ -38,6 +38,9 @@ STATUSES = ("finished", "diverged", "failed", "out of memory")
 
 RECORDS, STUDY, LOCK = "records.jsonl", "study.json", ".lock"
 """Files of a study folder."""
+
+FAILURES = ("failed", "out of memory")
+"""Statuses of trials that gave no result, and might another time."""
 
 FORMAT = 1
 
@@ -47,6 +50,7 @@ _KEYS = (
 )
 _APPENDING = os.O_WRONLY | os.O_CREAT | os.O_APPEND | getattr(os, "O_BINARY", 0)
 _START = re.compile(rb'\{"id":"[0-9a-f]{16}","config":\{')
+_ID = slice(len('{"id":"'), len('{"id":"') + 16)
 _NUMBER = re.compile(rb"-?\d+(\.\d+)?([eE][-+]?\d+)?")
 _AFTER_ERROR = b',"updates":{'
 _BEFORE_SECONDS = b',"seconds":'
@@ -149,9 +153,12 @@ class RecordFile:
                 f"{self.folder}: another process runs this study; wait for its end, or give "
                 "another folder"
             ) from None
-        self._descriptor = os.open(self.path, _APPENDING, 0o666)
+        self._open()
         os.ftruncate(self._descriptor, _whole_lines(self.path))
         return self
+
+    def _open(self) -> None:
+        self._descriptor = os.open(self.path, _APPENDING, 0o666)
 
     def __exit__(self, *error: object) -> None:
         os.close(self._descriptor)
@@ -174,6 +181,15 @@ class RecordFile:
         except OSError:
             os.ftruncate(self._descriptor, size)
             raise
+
+    def remove(self, ids: Container[str]) -> None:
+        """Take records out, so that their trials run again; a kill leaves all or none of them."""
+        kept = [line for _, line in self._lines() if line[_ID].decode() not in ids]
+        os.close(self._descriptor)
+        try:
+            write_atomically(self.path, lambda file: file.writelines(kept))
+        finally:
+            self._open()
 
     def heads(self, measure: str | None = None) -> Iterator[dict[str, Any]]:
         """Of each record id, config, seed, status, error, seconds and host, but not its curve.

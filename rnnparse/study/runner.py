@@ -20,6 +20,7 @@ from rnnparse.study.curve import plain
 from rnnparse.study.driver import Driver
 from rnnparse.study.progress import Measure, Progress
 from rnnparse.study.records import (
+    FAILURES,
     STUDY,
     RecordFile,
     canonical,
@@ -77,6 +78,7 @@ class Study:
         cost: the seconds that a trial takes, from its config, up to a common factor if some
             trials have been timed; for `plan`.
         command: how to start the study again, for messages and the report.
+        retry: run those trials again, too, that failed or ran out of memory, once.
 
     Raises:
         ConfigError: an unknown backend, or a function that cannot be sent.
@@ -108,6 +110,7 @@ class Study:
         maximize: bool = False,
         cost: Callable[[dict[str, Any]], float] | None = None,
         command: str | None = None,
+        retry: bool = False,
     ) -> None:
         check_backend(backend, jobs, address)
         self.space = space if isinstance(space, Space) else Space(space)
@@ -116,7 +119,7 @@ class Study:
         self.name = name or self.folder.resolve().name
         self.data, self.gold, self.command = plain(dict(data or {})), plain(gold), command
         self.measure, self.cost = Measure(measure, maximize), cost
-        self.trials = self.space.trials()
+        self.trials, self.retry = self.space.trials(), retry
         self._function = _pickled(objective_fn)
 
     def run(self, progress: bool = True) -> list[dict[str, Any]]:
@@ -135,7 +138,9 @@ class Study:
         """
         with self.file:
             self._describe()
-            ended = {head["id"]: head for head in self.file.heads(self.measure.name)}
+            ended, again = self._ended()
+            if again:
+                self.file.remove(again)
             waiting = [trial for trial in self.trials if trial.id not in ended]
             if waiting:
                 here = [ended[trial.id] for trial in self.trials if trial.id in ended]
@@ -152,16 +157,22 @@ class Study:
 
         Seconds are the mean of the trials that have finished, or `cost`, scaled to them.
         """
-        heads = list(self.file.heads())
-        ended = {head["id"] for head in heads}
+        ended, _ = self._ended()
         waiting = [trial for trial in self.trials if trial.id not in ended]
         jobs = self.jobs or (cpu_count() if self.backend == "processes" else 0)
-        timed = [head for head in heads if head["status"] == "finished"]
+        timed = [head for head in ended.values() if head["status"] == "finished"]
         costs = self._seconds(waiting, timed)
         seconds = None
         if costs is not None:
             seconds = max([sum(costs) / max(jobs, 1), *costs], default=0.0)
         return Plan(waiting, len(self.trials) - len(waiting), jobs, seconds)
+
+    def _ended(self) -> tuple[dict[str, dict[str, Any]], set[str]]:
+        """The heads of the records there are, by id, and the ids of trials to run again."""
+        heads = {head["id"]: head for head in self.file.heads(self.measure.name)}
+        failed = {name for name, head in heads.items() if head["status"] in FAILURES}
+        again = {trial.id for trial in self.trials if trial.id in failed} if self.retry else set()
+        return {name: head for name, head in heads.items() if name not in again}, again
 
     def _seconds(
         self, trials: Iterable[Trial], timed: Sequence[Mapping[str, Any]]

@@ -17,7 +17,7 @@ from rnnparse.study.parser_study import (
     plateau_settings,
     training_seconds,
 )
-from rnnparse.study.records import RecordFile, make_record
+from rnnparse.study.records import RecordFile, make_record, write_study
 from tests.training.runs import write_treebank
 
 WSJ = Size(sentences=3253, words=86_000)
@@ -41,7 +41,7 @@ def test_the_best_setting_of_each_optimizer_goes_on() -> None:
         record("adam", 0.01, 85, 84),
         record("adagrad", 0.1, status="failed"),
     ]
-    found = plateau_settings(records, 40, 5)
+    found = plateau_settings(records, None, 40, 5)
     assert found == [
         {"optimizer": "sgd", "learning_rate": 0.01, "epochs": 40, "patience": 5},
         {"optimizer": "adam", "learning_rate": 0.01, "epochs": 40, "patience": 5},
@@ -51,7 +51,7 @@ def test_the_best_setting_of_each_optimizer_goes_on() -> None:
 def test_seeds_are_pooled_to_choose_the_best() -> None:
     one = [record("sgd", 0.1, f1, seed=seed) for seed, f1 in enumerate((90, 70))]
     other = [record("sgd", 0.01, f1, seed=seed) for seed, f1 in enumerate((82, 81))]
-    assert plateau_settings(one + other, 9, 1)[0]["learning_rate"] == 0.01
+    assert plateau_settings(one + other, None, 9, 1)[0]["learning_rate"] == 0.01
 
 
 def test_of_equals_the_first_in_the_order_of_the_grid_goes_on(tmp_path: Path) -> None:
@@ -61,8 +61,32 @@ def test_of_equals_the_first_in_the_order_of_the_grid_goes_on(tmp_path: Path) ->
         make_record(trial.config, 0, "finished", Curve(epochs=[{"epoch": 1, "dev_f1": 80.0}]))
         for trial in grid.trials()
     ]
-    found = plateau_settings(records, 40, 5)
+    found = plateau_settings(records, None, 40, 5)
     assert found[0]["learning_rate"] == grid.trials()[0].config["learning_rate"]
+
+
+def test_of_settings_within_noise_the_one_with_the_least_loss_goes_on() -> None:
+    gold = [10] * 200
+
+    def scored(rate: float, missed: int, loss: float, **more: Any) -> dict[str, Any]:
+        """A trial that misses a bracket in so many sentences."""
+        counts = [[9 if i < missed else 10, 10] for i in range(len(gold))]
+        epoch = {"epoch": 1, "dev_f1": 100 - missed / 20, "dev_counts": counts, "loss": loss}
+        config = {"optimizer": "sgd", "learning_rate": rate, "kappa": 0.1, **more}
+        curve = Curve({"objective": [1.0, 0.9, 0.8, 0.7]}, [epoch])
+        return make_record(config, 0, "finished", curve)
+
+    records = [
+        scored(0.1, 3, 0.8),
+        scored(0.2, 4, 0.5),  # a bracket of 2000 is noise
+        scored(0.3, 4, 0.6),
+        scored(0.4, 150, 0.1),  # this is not
+        scored(0.5, 4, 0.01, kappa=0.05),  # another margin, another loss
+    ]
+    assert plateau_settings(records, gold, 9, 1)[0]["learning_rate"] == 0.2
+    assert plateau_settings(records, None, 9, 1)[0]["learning_rate"] == 0.1  # noise is not known
+    diverged = scored(0.2, 4, 0.0) | {"seed": 1, "status": "diverged", "epochs": []}
+    assert plateau_settings([*records, diverged], gold, 9, 1)[0]["learning_rate"] == 0.2
 
 
 # -- what it costs -------------------------------------------------------------------------------
@@ -110,12 +134,13 @@ def test_the_plateau_is_in_the_plan(tmp_path: Path) -> None:
 
 def test_a_plateau_that_has_been_reached_takes_no_time(tmp_path: Path) -> None:
     found = study(tmp_path, plateau=10)
+    write_study(tmp_path / "study", {"gold": None})
     with RecordFile(tmp_path / "study") as file:
         for trial in found.grid.trials():
             epochs = [{"epoch": 1, "dev_f1": trial.config["learning_rate"]}]
             file.append(make_record(trial.config, 0, "finished", Curve({}, epochs), seconds=1.0))
         assert found.plan(WSJ)[1] > 0
-        best = plateau_settings(file.load(), 10, 5)
+        best = plateau_settings(file.load(), None, 10, 5)
         for config in best:
             file.append(make_record(config, 0, "finished", Curve(), seconds=1.0))
     assert len(best) == 3 and found.plan(WSJ)[1] == 0

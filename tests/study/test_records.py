@@ -354,6 +354,25 @@ with RecordFile(sys.argv[1]):
 
 
 @pytest.mark.skipif(os.name == "nt", reason="there are no locks")
+def test_records_that_are_removed_are_gone_or_all_there(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    with RecordFile(tmp_path) as file:
+        for i in range(4):
+            file.append(record(i))
+        gone = {record(i)["id"] for i in (0, 2)}
+        with monkeypatch.context() as patch:
+            patch.setattr(os, "replace", lambda *paths: os.stat("/no such file"))  # fails
+            with pytest.raises(FileNotFoundError):
+                file.remove(gone)
+        file.append(record(4))
+        assert file.load() == [record(i) for i in range(5)]
+        file.remove(gone)
+        file.append(record(2))
+        assert RecordFile(tmp_path).load() == [record(i) for i in (1, 3, 4, 2)]
+    assert sorted(path.name for path in tmp_path.iterdir()) == [".lock", "records.jsonl"]
+
+
 def test_two_drivers_are_not_let_into_one_folder(tmp_path: Path) -> None:
     command = [sys.executable, "-c", HOLD, str(tmp_path)]
     with subprocess.Popen(

@@ -207,6 +207,40 @@ def test_a_study_of_other_data_or_settings_is_refused(tmp_path: Path) -> None:
     assert calls(tmp_path / "calls") == ["1 0"]
 
 
+def test_failed_trials_run_again_on_demand(tmp_path: Path) -> None:
+    note = noted(tmp_path / "calls")
+    cure = tmp_path / "cure"
+
+    def run(config: dict[str, Any], seed: int) -> list[float]:
+        if config["x"] % 2 and not cure.exists():
+            raise MemoryError("no 8 GB") if config["x"] == 1 else ValueError("bad")
+        if config["x"] == 4:
+            return [1.0, math.nan]
+        return note(config, seed)
+
+    def study(**options: Any) -> Study:
+        return Study({"x": range(5)}, run, tmp_path / "study", jobs=2, **options)
+
+    statuses = ["finished", "out of memory", "finished", "failed", "diverged"]
+    first = {r["config"]["x"]: r for r in study().run(progress=False)}
+    assert [first[x]["status"] for x in range(5)] == statuses
+    study().run(progress=False)
+    assert calls(tmp_path / "calls") == ["0 0", "2 0"]
+    assert study().plan().trials == [] and study().plan().ended == 5
+    assert {t.config["x"] for t in study(retry=True).plan().trials} == {1, 3}
+    again = study(retry=True).run(progress=False)  # in vain
+    assert {r["config"]["x"]: r["status"] for r in again} == dict(enumerate(statuses))
+    cure.touch()
+    # A trial that the space no longer has is left as it is.
+    some = Study({"x": [0, 1, 2]}, run, tmp_path / "study", jobs=2, retry=True)
+    assert {r["status"] for r in some.run(progress=False)} == {"finished"}
+    assert calls(tmp_path / "calls") == ["0 0", "1 0", "2 0"]
+    records = {r["config"]["x"]: r for r in study().records()}
+    assert len(study().records()) == 5
+    assert records[3]["status"] == "failed"
+    assert all(records[x] == first[x] for x in (0, 2, 4))
+
+
 def test_a_grid_is_a_space(tmp_path: Path) -> None:
     grid = Grid.from_options({"optimizer": "sgd", "seeds": "3"}, fixed={"kbest": 10})
     [record] = Study(grid, lambda config, seed: [config["l2"]], tmp_path).run(progress=False)
