@@ -25,6 +25,7 @@ if TYPE_CHECKING:
     from rnnparse.optim.levenberg_marquardt import LevenbergMarquardt
     from rnnparse.optim.per_example import PerExampleModel
     from rnnparse.parser import Parser, ParseResult, ScoredTree, load
+    from rnnparse.study.lr_range import range_test
     from rnnparse.study.runner import Study
     from rnnparse.training.pipeline import train
     from rnnparse.trees.brackets import load_trees, read_trees, write_trees
@@ -52,6 +53,7 @@ _HOMES = {
     "freeze": "rnnparse.optim.freezing",
     "load": "rnnparse.parser",
     "load_trees": "rnnparse.trees.brackets",
+    "range_test": "rnnparse.study.lr_range",
     "read_trees": "rnnparse.trees.brackets",
     "structured_hinge": "rnnparse.losses.structured",
     "structured_perceptron": "rnnparse.losses.structured",
@@ -80,6 +82,7 @@ __all__ = [
     "freeze",
     "load",
     "load_trees",
+    "range_test",
     "read_trees",
     "structured_hinge",
     "structured_perceptron",
