@@ -100,13 +100,16 @@ class TrainingConfig:
             value = _plain(field.name, str(field.type), getattr(self, field.name))
             object.__setattr__(self, field.name, value)
         for name in ("kbest", "dim", "epochs", "patience", "batch_size"):
-            _require(getattr(self, name) >= 1, f"{name} must be at least 1")
+            value = getattr(self, name)
+            _require(value >= 1, f"{name} must be at least 1, not {value}")
         for name in ("l2", "kappa", "seed", "jobs", "freeze_epochs"):
-            _require(getattr(self, name) >= 0, f"{name} must not be negative")
+            value = getattr(self, name)
+            _require(value >= 0, f"{name} must not be negative, but is {value:g}")
         for name in ("jackknife", "folds"):
             value = getattr(self, name)
             _require(value == 0 or value >= 2, f"{name} must be 0 or at least 2")
-        _require(self.learning_rate > 0, "learning_rate must be positive")
+        rate = self.learning_rate
+        _require(rate > 0, f"learning_rate must be positive, not {rate:g}")
         _require(not (self.folds and self.dev), "folds take the place of dev: give one")
         for name, known in _CHOICES.items():
             value = getattr(self, name)

@@ -18,6 +18,8 @@ from typing import Any
 from rnnparse.errors import ConfigError
 
 _FORMS = "a,b,c or log:FIRST:LAST:COUNT or lin:FIRST:LAST:COUNT"
+_LARGEST = 2**63 - 1
+_MOST = 10_000  # values of a range
 
 
 def parse_values(text: str, kind: type) -> list[Any]:
@@ -28,7 +30,7 @@ def parse_values(text: str, kind: type) -> list[Any]:
         kind: int, float or str; ranges are of numbers.
 
     Raises:
-        ConfigError: a value of another type, or a range that is none.
+        ConfigError: a value of another type, a range that is none, or one that is too large.
 
     Example:
         >>> parse_values("1,log:0.01:0.1:3", float)
@@ -65,6 +67,8 @@ def _number(text: str) -> Decimal:
 
 
 def _whole(number: Decimal, text: str) -> int:
+    if not -_LARGEST <= number <= _LARGEST:  # int() would write out all zeros of 1e999999999
+        raise ConfigError(f"{text} is too large")
     if number != number.to_integral_value():
         raise ConfigError(f"{text} is not a whole number")
     return int(number)
@@ -77,6 +81,8 @@ def _range(text: str, name: str, ends: list[str], kind: type) -> list[Any]:
     count = _whole(_number(ends[2]), ends[2])
     if count < 2:
         raise ConfigError(f"{text}: a range has at least two values")
+    if count > _MOST:
+        raise ConfigError(f"{text}: a range has at most {_MOST:,} values")
     if first == last:
         raise ConfigError(f"{text}: both ends are the same")
     if name == "log" and min(first, last) <= 0:

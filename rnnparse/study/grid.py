@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import os
 import re
 import sys
@@ -12,6 +13,7 @@ from typing import Any
 
 from rnnparse.config import TrainingConfig
 from rnnparse.errors import ConfigError
+from rnnparse.models.frozen import check_fields
 from rnnparse.study.axis_text import parse_values
 from rnnparse.study.records import canonical
 from rnnparse.study.space import Space, Trial, plain_axis
@@ -55,6 +57,7 @@ _SHARED = tuple(
     name for name in _DEFAULTS.to_dict() if name not in (*AXES, "seed", "jobs", "tensorboard")
 )
 _OPTIONS = (*AXES, "seeds", "damping")
+_MOST = 100_000  # runs
 
 
 @dataclass(frozen=True)
@@ -74,7 +77,8 @@ class Grid(Space):
     epochs as they take, so that none stops early.
 
     Raises:
-        ConfigError: an unknown axis or setting, or a value of the wrong type or out of range.
+        ConfigError: an unknown axis or setting, a value of the wrong type or out of range, or
+            more than 100,000 runs.
 
     Example:
         >>> grid = Grid.from_options({"learning_rate": "log:1e-4:1:9"}, preset="question")
@@ -94,7 +98,11 @@ class Grid(Space):
         object.__setattr__(self, "axes", axes)
         object.__setattr__(self, "rates", self._checked_rates())
         _require_known("training setting", self.fixed, _SHARED)
-        TrainingConfig.from_dict(self.fixed)
+        check_fields(TrainingConfig.from_dict(self.fixed).freeze)
+        if self._runs() > _MOST:
+            raise ConfigError(
+                f"the grid has {self._runs():,} runs, more than {_MOST:,}; give fewer values"
+            )
 
     @classmethod
     def from_options(
@@ -128,7 +136,7 @@ class Grid(Space):
             rates[LM] = given.pop("damping")
         axes = {name: _read(name, value) for name, value in given.items()}
         seeds = axes.pop("seeds", (0,))
-        own = {name: _read("learning_rate", value) for name, value in rates.items()}
+        own = {name: _read(_rate_of(name), value) for name, value in rates.items()}
         return cls({**_preset(preset), **axes}, seeds, fixed or {}, own)
 
     @classmethod
@@ -155,7 +163,10 @@ class Grid(Space):
             ConfigError: as for `from_options`, or no TOML; the message has file and line.
             OSError: the file cannot be read.
         """
-        text = Path(path).read_text(encoding="utf-8")
+        try:
+            text = Path(path).read_text(encoding="utf-8-sig")
+        except UnicodeDecodeError as error:
+            raise ConfigError(f"{path}: TOML is text in UTF-8; convert the file: {error}") from None
         try:
             tables = tomllib.loads(text)
             _require_known("key", tables, ("preset", "grid", "training"))
@@ -187,16 +198,33 @@ class Grid(Space):
         further = [dict(setting) for setting in self.further]
         return {**super().to_dict(), "rates": rates, "further": further}
 
+    def _runs(self) -> int:
+        """How many trials there are at most, without making them."""
+        axes = dict(self.axes)
+        names, shared = axes.pop("optimizer"), axes.pop("learning_rate")
+        pairs = sum(len(self.rates.get(name, shared)) for name in names)
+        return pairs * math.prod(map(len, axes.values())) * len(self.seeds)
+
     def _checked_rates(self) -> dict[str, tuple[Any, ...]]:
         rates = {}
         for name, values in self.rates.items():
             optimizer = _checked("optimizer", (name,))[0]
+            called = _rate_of(optimizer)
             if optimizer not in self.axes["optimizer"]:
                 raise ConfigError(
-                    f"learning_rate: {optimizer} has its own, but is not among the optimizers"
+                    f"{called}: {optimizer} has its own, but is not among the optimizers"
                 )
-            rates[optimizer] = _checked("learning_rate", plain_axis("learning_rate", values))
+            try:
+                rates[optimizer] = _checked("learning_rate", plain_axis(called, values))
+            except ConfigError as error:
+                message = str(error).replace("learning_rate", called, 1)
+                raise ConfigError(message) from None
         return rates
+
+
+def _rate_of(optimizer: str) -> str:
+    """What people call the learning rate of an optimiser."""
+    return "damping" if optimizer.lower() == LM else "learning_rate"
 
 
 def _preset(name: str | None) -> dict[str, Any]:
@@ -213,7 +241,8 @@ def _given(options: Mapping[str, Any]) -> dict[str, Any]:
 
 def _read(name: str, value: Any) -> tuple[Any, ...]:
     """Values from text, a list that may have texts in it, or a single value."""
-    kind = int if name == "seeds" else type(getattr(_DEFAULTS, name))
+    special = {"seeds": int, "damping": float}
+    kind = special.get(name) or type(getattr(_DEFAULTS, name))
     values: list[Any] = []
     try:
         for part in value if isinstance(value, (list, tuple)) else [value]:

@@ -85,6 +85,9 @@ def test_ranges_have_their_ends_and_their_count_and_are_monotone(
         ("log:1:2:2.5", float, "2.5 is not a whole number"),
         ("lin:1:1.0:2", float, "both ends are the same"),
         ("lin:0.5:4:2", int, "0.5 is not a whole number"),
+        ("log:1e-5:1:10001", float, "a range has at most 10,000 values"),
+        ("log:1e-5:1:1e999999999", float, "1e999999999 is too large"),
+        ("1e999999999", int, "1e999999999 is too large"),
     ],
 )
 def test_bad_text_says_what_was_expected(text: str, kind: type, problem: str) -> None:
@@ -286,18 +289,33 @@ def test_any_optimizer_of_keras_may_be_named() -> None:
         ({"l2": "-1"}, {}, "l2 must not be negative"),
         ({"l2": "x"}, {}, "l2: 'x' is not a number"),
         ({"learning_rate": []}, {}, "learning_rate has no values"),
-        ({"learning_rate": 0}, {}, "learning_rate must be positive"),
+        ({"learning_rate": "lin:-1:1:3"}, {}, "learning_rate must be positive, not -1"),
         ({"batch_size": 2.5}, {}, "batch_size must be a whole number, not 2.5"),
         ({"objective": "hing"}, {}, "objective must be one of hinge"),
         ({"tie": "last"}, {}, "tie must be one of first"),
         ({"seeds": "a"}, {}, "seeds: 'a' is not a number"),
-        ({"damping": "1"}, {}, "learning_rate: levenberg-marquardt has its own, but is not among"),
+        ({"damping": "1"}, {}, "^damping: levenberg-marquardt has its own, but is not among"),
+        ({"damping": "0", "optimizer": LM}, {}, "^damping must be positive, not 0"),
+        ({"damping": "x", "optimizer": LM}, {}, "^damping: 'x' is not a number"),
+        ({"learning_rate": {"sgd": [1]}}, {}, "^learning_rate: sgd has its own, but is not among"),
+        ({}, {"fixed": {"freeze": ["Q"]}}, "no variable matches 'Q'; known are vectors, W, v"),
+        ({}, {"fixed": {"freeze": ["*"]}}, "all weights are frozen"),
         ({"learning_rate": {"sgd": []}, "optimizer": "sgd"}, {}, "learning_rate has no values"),
     ],
 )
 def test_bad_grids_are_refused(options: dict[str, Any], more: dict[str, Any], problem: str) -> None:
     with pytest.raises(ConfigError, match=problem):
         Grid.from_options(options, **more)
+
+
+def test_a_grid_too_large_to_be_run_is_refused_at_once() -> None:
+    many = {"learning_rate": "log:1e-5:1:100", "l2": "log:1e-5:1:100", "kappa": "0,1"}
+    assert len(Grid.from_options(many).seeds) == 1
+    with pytest.raises(ConfigError, match="the grid has 100,000,000 runs, more than 100,000"):
+        Grid.from_options({**many, "kappa": "lin:0:1:100", "dim": "lin:1:100:100"})
+    with pytest.raises(ConfigError, match="the grid has 200,200 runs"):
+        rates = {"sgd": "log:1e-5:1:1001", "default": "log:1e-5:1:1001"}
+        Grid.from_options({"learning_rate": rates, "optimizer": "sgd,adam", "l2": many["l2"]})
 
 
 # -- TOML ----------------------------------------------------------------------------------------
@@ -347,6 +365,15 @@ def test_mistakes_in_a_file_are_found_by_line(
     assert FILE.count(old) == 1
     path.write_text(FILE.replace(old, new))
     with pytest.raises(ConfigError, match=problem):
+        Grid.from_toml(path)
+
+
+def test_a_file_may_begin_with_a_mark_but_not_be_in_another_encoding(tmp_path: Path) -> None:
+    path = tmp_path / "grid.toml"
+    path.write_text(FILE, encoding="utf-8-sig")
+    assert Grid.from_toml(path).fixed == {"kbest": 50}
+    path.write_text(FILE, encoding="utf-16")
+    with pytest.raises(ConfigError, match=r"grid.toml: TOML is text in UTF-8; convert the file"):
         Grid.from_toml(path)
 
 
