@@ -20,10 +20,15 @@ from rnnparse.study.advice import advise, advise_on_failure
 from rnnparse.study.evidence import FLAT, LEAST_SCALE, Findings, as_evidence
 from rnnparse.study.measure import measure, objective_curve
 from rnnparse.study.records import FAILURES, canonical
+from rnnparse.study.space import RATES
 from rnnparse.study.trends import noise
 
 GREW = 0.25
 """Diverged: the end is above the start by this share of the start."""
+LEAPT = 5
+"""Diverged, even if it looks like noise: 90 % of the last half are so many times the start …"""
+LEAST_LEAPT = 16
+"""… in so many values of the objective."""
 AMPLITUDE = 0.05
 """Oscillating: amplitude as a share of the level, or twice this as a share of the fall."""
 SIGNS = 0.005
@@ -33,7 +38,9 @@ WAVE = 1e-4
 LEAPS = 0.05
 """Oscillating without a pattern: updates of this share of the weights …"""
 LEAP_AMPLITUDE = 0.15
-"""… and an amplitude of this share of the level."""
+"""… an amplitude of this share of the level …"""
+LEAST_LEAPS = 8
+"""… and so many values of the objective."""
 UNCLEAR = 0.25
 """Too few updates to tell: the interval of that share reaches so far."""
 FAR = 0.1
@@ -43,44 +50,52 @@ LITTLE = 0.2
 SHORT_WAY = 0.5
 """Too few updates: the updates' lengths sum up to less than this share of the weights' length."""
 HARDLY = 0.05
-"""Too few updates without any fall: they sum up to less than this."""
+"""Too few updates, if no floor is known: they sum up to less than this."""
 OVERFIT = 0.005
 """Overfitting: dev F1 is below its peak by this share of it."""
 AT_OPTIMUM = 0.01
 """Converged, if the optimum is known: the share of the distance to it that is left."""
 
-SOLVER_AXES = ("optimizer", "learning_rate", "batch_size", "epochs", "patience", "momentum")
+SOLVER_AXES = (
+    *RATES,
+    *("optimizer", "optimiser", "solver", "batch_size", "batch", "epochs", "updates", "steps"),
+    *("patience", "momentum", "nesterov", "beta_1", "beta_2", "epsilon", "schedule", "warmup"),
+    "clipnorm",
+)
 """Axes that decide how an objective is minimised, but not which; seeds are no axis."""
 
 RULES = {
     "failed": "The trial raised an error, ran out of memory, or recorded no objective.",
     "diverged": "A value of the objective is infinite, no number, or a million times the start; or "
-    "the last quarter's median is above the start by 25 % and by four times the noise; or the last "
-    "half rises, beyond four standard errors, by 25 % of what the objective had fallen and by 5 % "
-    "of its level.",
+    "the last quarter's median is above the start by 25 % and by four times the noise, or 90 % of "
+    "the last half are above five times the start; or the last half rises, beyond twice its "
+    "interval, by 25 % of what the objective had fallen and by 5 % of its level.",
     "overfitting": "Dev F1 is below its peak by 0.5 % of it and by three standard errors, while "
     "objective and loss on the training set went on falling.",
     "oscillating": "The objective does not fall by more than it swings, and swings by 5 % of its "
     "level or 10 % of its fall, with more sign changes than noise has (p < 0.005) or a period "
-    "(p < 0.0001); or it is flat, swings by 15 % of its level, and updates are 5 % of the weights.",
+    "(p < 0.0001); or it is flat, swings by 15 % of its level, and updates are 5 % of the weights. "
+    "The swings are those of the last half, but signs and periods of at least 32 values.",
     "converged": "The objective has fallen, and is flat: the line through its last half falls by "
     "no more than 5 % of the whole fall (or of the loss, where that is less), or its interval has "
     "0 in it and stays below 25 %; and it is low: no more than 10 % of the fall above the "
     "reference and above its own lowest. Where the optimum is known: the best iterate has gone "
     "99 % of the way, whatever the last ones do.",
     "stalled": "The objective is flat but not low; or it never fell beyond noise (by 1 % and two "
-    "standard errors), although the updates' lengths sum up to 5 % of the weights' length or the "
+    "standard errors), although the updates' lengths sum up to half the weights' length or the "
     "updates have stopped.",
     "too few updates": "The objective falls, not clearly more slowly than at the start, but has "
     "gone less than 20 % of the way to the reference (to 0 without one), and the updates' lengths "
-    "sum up to less than half the weights' length; or nothing moved and they sum up to less than "
-    "5 %; or there are too few updates to tell a slope from noise.",
+    "sum up to less than half the weights' length; or it does not fall, and they sum up to less "
+    "than that; or there are too few updates to tell a slope from noise, one that may reach the "
+    "reference in twice the budget among them.",
     "improving": "None of these: the objective still falls, and the budget ended first. For convex "
     "problems also where the objective is flat but the best iterate still nears the optimum.",
 }
 """Label → the rule that gives it, in the order in which they are tried."""
 
 LABELS = tuple(RULES)
+_RATE_MATTERS = ("diverged", "oscillating", "stalled", "too few updates", "improving")
 
 
 @dataclass(frozen=True)
@@ -123,23 +138,54 @@ def diagnose(record: Mapping[str, Any], reference: float | None = None) -> Diagn
 
 
 def diagnose_all(records: Sequence[Mapping[str, Any]]) -> list[Diagnosis]:
-    """Classify the trials of a study; each has the best of those on its problem as the reference.
+    """Classify the trials of a study; each has the best of the others on its problem as reference.
 
-    Trials are on the same problem if their settings differ in nothing but `SOLVER_AXES`.
+    Trials are on the same problem if their settings differ in nothing but `SOLVER_AXES`. What never
+    fell is no reference, and the best trial has none: it may have much before it.
     """
     measured = [_measured(record, None) for record in records]
     problems = [_problem(record) for record in records]
-    lowest: dict[str, float] = {}
-    for problem, found in zip(problems, measured, strict=True):
-        if found is not None and not found.broke:
-            end = found.objective.end
+    lowest: dict[str, tuple[float, int]] = {}
+    for i, (problem, found) in enumerate(zip(problems, measured, strict=True)):
+        if found is not None and not found.broke and _has_fallen(found):
+            end = (found.objective.end, i)
             lowest[problem] = min(lowest.get(problem, end), end)
     diagnoses = []
-    for record, problem, found in zip(records, problems, measured, strict=True):
-        if found is not None and found.convex is None:
-            found = replace(found, reference=lowest.get(problem))
+    for i, (record, problem, found) in enumerate(zip(records, problems, measured, strict=True)):
+        reference, best = lowest.get(problem, (None, i))
+        if found is not None and found.convex is None and best != i:
+            found = replace(found, reference=reference)
         diagnoses.append(_judge(record, found))
-    return diagnoses
+    return [
+        replace(one, advice=f"{one.advice} {hint}") if hint and one.label in _RATE_MATTERS else one
+        for one, hint in zip(diagnoses, _better_rates(records, measured), strict=True)
+    ]
+
+
+def _better_rates(
+    records: Sequence[Mapping[str, Any]], measured: Sequence[Findings | None]
+) -> list[str]:
+    """For each trial which rate got lowest with all else equal; "" if its own did, or none fell."""
+    places = []  # of each trial: all else, and the rate
+    ends: dict[str, dict[str, list[float]]] = {}
+    for record, found in zip(records, measured, strict=True):
+        config = dict(record.get("config") or {})
+        name = next((name for name in RATES if name in config), None)
+        rate = f"{name} {canonical(config.pop(name))}" if name else ""
+        places.append((canonical([config, record.get("data")]), rate))
+        if found is not None and not found.broke and _has_fallen(found):
+            group = ends.setdefault(places[-1][0], {})
+            group.setdefault(rate, []).append(found.objective.end)
+    lowest = {
+        group: min(rates, key=lambda rate: math.fsum(rates[rate]) / len(rates[rate]))
+        for group, rates in ends.items()
+    }
+    return [
+        f"All else equal, {best} got lowest here."
+        if (best := lowest.get(group, rate)) != rate
+        else ""
+        for group, rate in places
+    ]
 
 
 def _problem(record: Mapping[str, Any]) -> str:
@@ -187,13 +233,16 @@ def _grew(found: Findings) -> bool:
     n = len(o.curve)
     last = np.sort(o.curve[-max(2, n // 4) :])
     rise = float(last[(len(last) - 1) // 2]) - o.start
-    if rise > max(GREW * abs(o.start), 4 * noise(o.curve[: max(3, n // 2)])):
+    if rise > max(GREW * abs(o.start), 4 * noise(o.curve[: max(4, n // 2)])):
+        return True
+    # After a leap, the bends of the way down look like noise.
+    if n >= LEAST_LEAPT and np.quantile(o.curve[n // 2 :], 0.1) > LEAPT * abs(o.start):
         return True
     if o.trend is None:
         return False
     rise = o.trend.slope * (o.trend.points - 1)
     least = max(GREW * (o.start - o.lowest), 0.05 * o.size)
-    return o.trend.slope > 4 * o.trend.slope_error and rise > least
+    return o.trend.low > o.trend.slope / 2 and rise > least
 
 
 def _overfits(found: Findings) -> bool:
@@ -219,7 +268,7 @@ def _oscillates(found: Findings) -> bool:
         least = min(least, 2 * AMPLITUDE * o.scale)
     if o.amplitude > least and (o.signs.p_value < SIGNS or o.wave.p_value < WAVE):
         return True
-    leaps = ratio is not None and ratio >= LEAPS
+    leaps = ratio is not None and ratio >= LEAPS and len(o.curve) >= LEAST_LEAPS
     return leaps and _is_flat(found) and o.amplitude > LEAP_AMPLITUDE * abs(o.end)
 
 
@@ -235,8 +284,8 @@ def _is_unclear(found: Findings) -> bool:
     if _has_fallen(found):
         return o.gain_high > UNCLEAR
     way = found.steps.travelled
-    short = way is None or way < SHORT_WAY
-    return short and not _has_stopped(found) and o.gain_high * o.scale > FLAT * o.size
+    least = FLAT if way is None or way < SHORT_WAY else UNCLEAR
+    return not _has_stopped(found) and o.gain_high * o.scale > least * o.size
 
 
 def _has_stopped(found: Findings) -> bool:
@@ -251,9 +300,11 @@ def _has_fallen(found: Findings) -> bool:
 
 def _is_low(found: Findings) -> bool:
     """Whether the end is about as low as others got, if that is known, or 0 all along."""
+    o = found.objective
     if found.reference is None:
-        return not found.objective.curve.any()
-    return not _is_far_above(found)
+        return not o.curve.any()
+    least = max(UNCLEAR * abs(o.start - found.reference), LEAST_SCALE * o.size)
+    return not _is_far_above(found) and 2 * o.end_error <= least
 
 
 def _is_far_above(found: Findings) -> bool:
@@ -274,15 +325,26 @@ def _without_slope(found: Findings) -> str:
     if not _has_fallen(found):
         if _is_low(found):
             return "converged"
-        short = steps.travelled is not None and steps.travelled < HARDLY
+        if found.reference is not None and (not _is_far_above(found) or _may_get_there(found)):
+            return "too few updates"
+        short = steps.travelled is not None and steps.travelled < SHORT_WAY
         falls = found.objective.gain_low > 0
         return "too few updates" if (short or falls) and not _has_stopped(found) else "stalled"
     if not _is_far_above(found):
         return "converged"
     # The best iterate of a convex problem may still be on its way where the last ones are not.
     convex = found.convex
-    on_its_way = convex is not None and convex.decay is not None and convex.decay.low > 0
-    return "improving" if on_its_way else "stalled"
+    if convex is not None and convex.decay is not None and convex.decay.low > 0:
+        return "improving"
+    return "too few updates" if _may_get_there(found) else "stalled"
+
+
+def _may_get_there(found: Findings) -> bool:
+    """Whether noise may hide a slope that would reach the reference in two such budgets."""
+    o = found.objective
+    if found.reference is None or o.gain_low > 0:
+        return False
+    return 4 * o.gain_high * o.scale > o.end - found.reference
 
 
 def _with_slope(found: Findings) -> str:

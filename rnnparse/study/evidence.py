@@ -21,7 +21,8 @@ class Objective:
 
     Attributes:
         curve: finite, [n]. unit: "update" or "epoch", what n counts.
-        start: its first value (of long curves the mean of the first fiftieth); start_error.
+        start: its first value (of long curves the mean of up to a fiftieth, as long as they do not
+            move beyond noise); start_error.
         lowest: the least of the moving mean over a tenth of the curve.
         noise: standard deviation around a smooth curve.
         trend: line through the last half; None with fewer than `LEAST_POINTS` values.
@@ -33,8 +34,8 @@ class Objective:
             its 95 % interval.
         pace: slope of the last half over that of the first; None if unknown.
         slower: whether the last half is less steep beyond two standard errors.
-        amplitude: √2 times the standard deviation of the half around its line.
-        signs, wave: of the half around its line.
+        amplitude: √2 times the standard deviation of the half around a parabola.
+        signs, wave: of the half, or of the last 32 values if they are more, around a parabola.
     """
 
     curve: np.ndarray

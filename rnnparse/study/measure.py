@@ -104,7 +104,7 @@ class _Ends(NamedTuple):
 
 
 def _ends(curve: np.ndarray, deviation: float) -> _Ends:
-    head = max(1, len(curve) // 50)
+    head = _head(curve, deviation)
     start, start_error = float(curve[:head].mean()), deviation / math.sqrt(head)
     if len(curve) < LEAST_POINTS:
         return _Ends(start, start_error, float(curve[-1]), deviation, None)
@@ -112,6 +112,18 @@ def _ends(curve: np.ndarray, deviation: float) -> _Ends:
     half = curve[-line.points :]
     end = min(max(line.level, float(half.min())), float(half.max()))
     return _Ends(start, start_error, end, line.level_error, line)
+
+
+def _head(curve: np.ndarray, deviation: float) -> int:
+    """How many values the start is the mean of: up to a fiftieth, as long as they do not move."""
+    head = max(1, len(curve) // 50)
+    while head > 1:
+        half = head // 2
+        error = deviation * math.sqrt(2 / half)
+        if abs(curve[:half].mean() - curve[half:head].mean()) <= 2 * error:
+            break
+        head = half
+    return head
 
 
 def measure_objective(
@@ -131,7 +143,8 @@ def measure_objective(
     if ends.line:
         line = ends.line
         gains = [-slope * line.points / scale for slope in (line.slope, line.high, line.low)]
-    residuals = _detrended(curve)
+    # Few points show a pattern only if they are all looked at, but it must be there at the end.
+    residuals = _detrended(curve, 32)
     pace, slower = _pace(curve)
     return Objective(
         curve=curve,
@@ -149,18 +162,23 @@ def measure_objective(
         gain_high=gains[2],
         pace=pace,
         slower=slower,
-        amplitude=math.sqrt(2) * float(residuals.std()),
+        amplitude=_amplitude(_detrended(curve, 4)),
         signs=sign_changes(residuals, cycle),
         wave=strongest_wave(residuals),
     )
 
 
-def _detrended(curve: np.ndarray) -> np.ndarray:
-    """The last half, but at least 32 points, less a parabola, which leaves no bend of its own."""
-    half = curve[-max(32, len(curve) // 2) :]
+def _detrended(curve: np.ndarray, least: int) -> np.ndarray:
+    """The last half, but at least so many points, less a parabola, which leaves no bend of it."""
+    half = curve[-max(least, len(curve) // 2) :]
     x = np.linspace(-1, 1, len(half))
     basis = np.stack([x**power for power in range(min(3, len(half)))], axis=1)
     return half - basis @ np.linalg.lstsq(basis, half, rcond=None)[0]
+
+
+def _amplitude(residuals: np.ndarray) -> float:
+    """√2 times the standard deviation around a parabola, which takes three points' freedom."""
+    return math.sqrt(2 * float(residuals @ residuals) / max(1, len(residuals) - 3))
 
 
 def _pace(curve: np.ndarray) -> tuple[float | None, bool]:

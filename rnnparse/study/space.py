@@ -11,6 +11,9 @@ from rnnparse.errors import ConfigError
 from rnnparse.study.curve import plain
 from rnnparse.study.records import canonical, trial_id
 
+RATES = ("learning_rate", "rate", "lr", "step_size", "eta")
+"""Names of axes that are taken for the learning rate, by which trials of one problem may differ."""
+
 _WINDOW = 50
 
 
