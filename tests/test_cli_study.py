@@ -3,9 +3,12 @@
 from __future__ import annotations
 
 import json
+import os
 import shlex
+import signal
 import subprocess
 import sys
+import time
 from pathlib import Path
 from typing import Any
 
@@ -14,6 +17,7 @@ import pytest
 from rnnparse.cli import main
 from rnnparse.study.grid import Grid
 from rnnparse.study.parser_study import ParserStudy
+from tests.study import made_up
 from tests.training.runs import write_treebank
 
 SMALL = ["--kbest", "10", "--dim", "5", "--batch-size", "10"]
@@ -123,12 +127,44 @@ def test_an_interruption_says_how_to_go_on(
     assert capsys.readouterr().err.endswith("interrupted; 3 of 9 trials are kept\n")
 
 
+def test_a_signal_to_end_is_taken_for_ctrl_c(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    def run(self: ParserStudy, progress: bool, note: Any) -> None:
+        os.kill(os.getpid(), signal.SIGTERM)
+        time.sleep(10)
+
+    before = signal.getsignal(signal.SIGTERM)
+    monkeypatch.setattr(ParserStudy, "run", run)
+    assert main(["study", "run", "bank.mrg"]) == 130
+    assert capsys.readouterr().err.endswith(
+        "interrupted; to go on:\n  rnnparse study run bank.mrg\n"
+    )
+    assert signal.getsignal(signal.SIGTERM) == before
+
+
+@pytest.mark.skipif(os.name != "posix", reason="for shells of POSIX")
+def test_closed_streams_are_no_error_and_no_place_for_other_files(tmp_path: Path) -> None:
+    made_up.study_folder(tmp_path, {"optimizer": ("sgd",), "learning_rate": (0.1, 1.0)})
+    before = sorted(tmp_path.iterdir())
+    for streams in (">&-", "2>&-", ">&- 2>&-"):
+        command = (
+            f"{shlex.join([sys.executable, '-m', 'rnnparse', 'study', 'show', str(tmp_path)])}"
+        )
+        done = subprocess.run(f"{command} {streams}", shell=True, capture_output=True, text=True)
+        assert (done.returncode, done.stderr) == (0, "")
+        assert bool(done.stdout) == (streams == "2>&-")
+    assert sorted(tmp_path.iterdir()) == before
+
+
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
         (["run", "--preset", "all"], "preset must be one of question, quick"),
         (["run", "--lr", "log:1"], "learning_rate: 'log:1' is not a range; expected log:FIRST"),
         (["run", "--optimizer", "adem"], "unknown optimizer 'adem'"),
+        (["run", "--lr", "log:1e-5:1:1e7"], "a range has at most 10,000 values"),
+        (["run", "--freeze", "nothing"], "no variable matches 'nothing'"),
         (["run", "--grid", "missing.toml"], "missing.toml: no such file"),
         (["run", "missing.mrg"], "missing.mrg: no such file or folder"),
         (["run", "one.mrg"], "give more trees or --dev"),

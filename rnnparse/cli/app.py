@@ -11,6 +11,7 @@ import contextlib
 import logging
 import os
 import shlex
+import signal
 import sys
 from collections.abc import Iterator, Sequence
 
@@ -42,6 +43,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     Args:
         arguments: of the command line, without the program's name; None for those of the process.
     """
+    _open_closed_streams()
     given = list(sys.argv[1:] if arguments is None else arguments)
     parser = _parser()
     args = parser.parse_args(given)
@@ -50,7 +52,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
         parser.print_help(sys.stderr)
         return ERROR
     try:
-        with _messages(), _utf8_output():
+        with _messages(), _utf8_output(), _termination():
             status: int = args.run(args)
             sys.stdout.flush()
             return status
@@ -119,6 +121,34 @@ def _messages() -> Iterator[None]:
         yield
     finally:
         logger.removeHandler(handler)
+
+
+def _open_closed_streams() -> None:
+    """Let what is printed go nowhere where a stream was closed before the program began.
+
+    Else files that are written would take its place, and its number.
+    """
+    for name in ("stdout", "stderr"):
+        if getattr(sys, name) is None:
+            setattr(sys, name, open(os.devnull, "w", encoding="utf-8"))  # noqa: SIM115
+
+
+@contextlib.contextmanager
+def _termination() -> Iterator[None]:
+    """Take the signal to end, as batch systems send it, for Ctrl-C, so that commands clean up."""
+
+    def interrupt(number: int, frame: object) -> None:
+        raise KeyboardInterrupt
+
+    try:
+        before = signal.signal(signal.SIGTERM, interrupt)
+    except ValueError:  # only the main thread has signals
+        yield
+        return
+    try:
+        yield
+    finally:
+        signal.signal(signal.SIGTERM, before)
 
 
 @contextlib.contextmanager

@@ -18,6 +18,8 @@ from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 from typing import Any, NamedTuple
 
+from tqdm import tqdm
+
 from rnnparse import __version__
 from rnnparse.errors import StudyError
 from rnnparse.study.curve import Curve
@@ -172,6 +174,9 @@ def prepare_process(driver: int | None) -> None:
     for name in _SINGLE_THREADED:
         os.environ.setdefault(name, "1")
     if driver is not None:
+        # The lock that tqdm would make is for several processes. Who keeps track of those says,
+        # when this process is ended, that it has leaked.
+        tqdm.set_lock(threading.RLock())
         with contextlib.suppress(ValueError):  # not on the main thread
             signal.signal(signal.SIGINT, signal.SIG_IGN)
         threading.Thread(target=_end_with, args=(driver,), daemon=True).start()

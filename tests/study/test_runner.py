@@ -280,6 +280,21 @@ def test_workers_have_one_thread_and_leave_ctrl_c_to_the_driver(tmp_path: Path) 
             assert found["process"] != os.getpid()
 
 
+def test_progress_bars_of_workers_need_no_process_that_keeps_track_of_locks(
+    tmp_path: Path,
+) -> None:
+    def look(config: dict[str, Any], seed: int) -> Iterator[Any]:
+        from multiprocessing.resource_tracker import _resource_tracker
+
+        from tqdm import tqdm
+
+        steps = len(list(tqdm(range(3), disable=True)))
+        yield {"epoch": 1, "steps": steps, "tracker": _resource_tracker._pid}
+
+    [record] = Study({"x": [1]}, look, tmp_path, jobs=1).run(progress=False)
+    assert record["epochs"][0]["steps"] == 3 and record["epochs"][0]["tracker"] is None
+
+
 def test_one_job_is_one_trial_at_a_time(tmp_path: Path) -> None:
     def wait(config: dict[str, Any], seed: int) -> Iterator[Any]:
         began = time.monotonic()
