@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from typing import Any
 
 from rnnparse.study.diagnose import LABELS, RULES
@@ -67,7 +67,7 @@ class ReportData:
         lengths = {n for kind in self.lengths for n in self.lengths[kind]}
         return {
             "axes": [
-                {"name": axis.name, "values": axis.values, "numeric": axis.numeric}
+                {"name": axis.name, "values": _canonical(axis.values), "numeric": axis.numeric}
                 for axis in results.axes
             ],
             "metrics": [
@@ -159,6 +159,11 @@ class ReportData:
                 }
             line["command"] = self.results.command(trial)
             yield script_json(line)
+
+
+def _canonical(values: Sequence[Any]) -> list[Any]:
+    """Values of an axis with their keys in the order in which they are shown elsewhere."""
+    return [json.loads(canonical(value)) for value in values]
 
 
 def _names(found: Iterator[str]) -> list[str]:

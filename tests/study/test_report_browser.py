@@ -257,6 +257,57 @@ def test_names_that_look_like_programs_do_nothing(browser: Browser, tmp_path: Pa
     )
 
 
+@pytest.mark.parametrize(("width", "phone"), [(1000, False), (390, True)])
+def test_long_names_do_not_widen_the_page(
+    browser: Browser, tmp_path: Path, width: int, phone: bool
+) -> None:
+    long, wide = "x" * 300, "word " * 60
+    folder = plain_study(
+        tmp_path,
+        {long: [1, 2], "plan": [long, wide], wide: ["a", "b"]},
+        lambda config, seed: Curve({"objective": [2.0, 1.0], long: [1.0] * 2}),
+    )
+    browser.resize(width, 900, phone)
+    browser.open(write_report(folder))
+    browser.click("#body tr:nth-child(1) .unfold")
+    assert browser.run("document.documentElement.scrollWidth") <= width
+
+
+def test_numbers_are_found_however_they_are_written(browser: Browser, tmp_path: Path) -> None:
+    folder = plain_study(
+        tmp_path,
+        {"rate": [1e-6, 1e-5, 0.25, 1e20], "width": [1, 10]},
+        lambda config, seed: Curve({"objective": [2.0, config["rate"]]}),
+    )
+    browser.open(write_report(folder))
+    assert set(column(browser, "rate")) == {"1e-06", "1e-05", "0.25", "1e+20"}
+    hint = browser.run("document.querySelector('#filter').placeholder")
+    assert hint == "rate=1e-06 width=1"
+    for text, count in {
+        hint: 1,
+        "rate=1e-6": 2,
+        "rate=0.00001": 2,
+        "RATE=.25 width=10": 1,
+        "rate=1e20": 2,
+        "rate=": 8,
+        "rate=x": 0,
+    }.items():
+        browser.type("#filter", text)
+        assert len(column(browser, "rate")) == count, text
+
+
+def test_equal_values_of_all_seeds_keep_their_digits(browser: Browser, tmp_path: Path) -> None:
+    folder = plain_study(
+        tmp_path,
+        {"rate": [1, 2]},
+        lambda config, seed: Curve({"objective": [2.0, 0.4375 / config["rate"]]}),
+        seeds=(0, 1),
+    )
+    browser.open(write_report(folder))
+    assert column(browser, "objective")[1] == "0.4375 ± 0"
+    assert browser.texts(".heat td button") == ["0.4375", "0.2188"]
+
+
 @pytest.mark.parametrize("kind", ["one", "failures", "none"])
 def test_small_studies_have_a_page_too(browser: Browser, tmp_path: Path, kind: str) -> None:
     axes = {"learning_rate": (0.1,)} if kind == "one" else QUICK

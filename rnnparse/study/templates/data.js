@@ -59,6 +59,7 @@ function showMetric(setting, metric) {
 
 /** A number and half its interval, with the digits that the interval makes worth while. */
 function showWithHalf(mean, half, digits) {
+  if (half === 0) return `${digits == null ? show(mean) : mean.toFixed(digits)} ± 0`;
   const magnitude = (value) => (value ? Math.floor(Math.log10(Math.abs(value))) : 0);
   const places = digits ?? Math.max(0, Math.min(1 - magnitude(half), 4 - magnitude(mean)));
   if (places > 8 || Math.abs(mean) >= 1e6) return `${show(mean)} ± ${show(half)}`;

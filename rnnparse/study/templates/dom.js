@@ -35,16 +35,19 @@ function show(value) {
   if (value == null) return "–";
   if (typeof value !== "number") return String(value);
   const size = Math.abs(value);
-  if (size >= 1e6 || (size > 0 && size < 1e-4)) return value.toExponential(2).replace("e+", "e");
+  if (size >= 1e6 || (size > 0 && size < 1e-4))
+    return value.toExponential(2).replace(/\.?0*e\+?/, "e");
   if (Number.isInteger(value)) return String(value);
   return String(Number(value.toPrecision(4)));
 }
 
-/** A value of an axis, which may be anything that JSON has. */
+/** A value of an axis, which may be anything that JSON has; numbers as Python writes them. */
 function showValue(value) {
   if (typeof value === "string") return value;
-  if (typeof value === "number") return String(value);
-  return JSON.stringify(value);
+  if (typeof value !== "number") return JSON.stringify(value);
+  const size = Math.abs(value);
+  if (size === 0 || (size >= 1e-4 && size < 1e16)) return String(value);
+  return value.toExponential().replace(/e([+-])(\d)$/, "e$10$2");
 }
 
 const words = (name) => name.replaceAll("_", " ");

@@ -46,7 +46,7 @@ class SettingTable {
   filter(text, label) {
     if (text !== this.text || label !== this.label) this.page = 0;
     Object.assign(this, { text, label });
-    const wanted = text.toLowerCase().split(/\s+/).filter(Boolean);
+    const wanted = text.toLowerCase().split(/\s+/).filter(Boolean).map(usual);
     if (wanted.length) this.texts ??= Array.from({ length: settingCount }, (_, s) => searchText(s));
     this.shown = this.order.filter(
       (setting) =>
@@ -100,7 +100,7 @@ class SettingTable {
     const cells = this.columns.map((column) =>
       make(
         "td",
-        { class: column.kind },
+        { class: column.kind, title: column.full?.(setting) },
         column.cell(setting, () => this.toggle(setting), this.open.has(setting)),
       ),
     );
@@ -141,7 +141,10 @@ class SettingTable {
   }
 }
 
-/** Columns: {title, kind, key, cell, first}; `first` is the direction of the first click. */
+/**
+ * Columns: {title, kind, key, cell, first, full}; `first` is the direction of the first click,
+ * `full` what is shown of a cell that is cut off.
+ */
 function tableColumns() {
   const unfold = (setting, click, open) =>
     make(
@@ -171,6 +174,7 @@ function tableColumns() {
     columns.push({
       title: title(study.axes[axis].name),
       kind: numeric ? "number" : "text",
+      full: (s) => (numeric ? null : showValue(axisValue(s, axis))),
       first: 1,
       key: (s) => study.settings.config[axis][s],
       cell: (s) => showValue(axisValue(s, axis)),
@@ -232,5 +236,12 @@ function searchText(setting) {
   return ` ${[...axes, ...trials, labelOf(setting)].join(" ").toLowerCase()} `;
 }
 
-/** A word with = is a whole value, as in rate=0.1; others may be parts of words. */
-const found = (text, word) => text.includes(word.includes("=") ? `${word} ` : word);
+/** A number of an axis as it is shown, however it was written: rate=.1 or rate=1e-1. */
+function usual(word) {
+  const [, name, value] = word.match(/^(.*=)([^=]+)$/) ?? [];
+  const number = Number(value);
+  return Number.isFinite(number) ? name + showValue(number) : word;
+}
+
+/** A word with = in it is a whole value, as in rate=0.1; others may be parts of words. */
+const found = (text, word) => text.includes(/=./.test(word) ? `${word} ` : word);
