@@ -38,7 +38,7 @@ WAVE = 1e-4
 LEAPS = 0.05
 """Oscillating without a pattern: updates of this share of the weights …"""
 LEAP_AMPLITUDE = 0.15
-"""… an amplitude of this share of the level …"""
+"""… an amplitude of this share of the level (and of `AMPLITUDE` of the fall) …"""
 LEAST_LEAPS = 8
 """… and so many values of the objective."""
 UNCLEAR = 0.25
@@ -74,7 +74,8 @@ RULES = {
     "objective and loss on the training set went on falling.",
     "oscillating": "The objective does not fall by more than it swings, and swings by 5 % of its "
     "level or 10 % of its fall, with more sign changes than noise has (p < 0.005) or a period "
-    "(p < 0.0001); or it is flat, swings by 15 % of its level, and updates are 5 % of the weights. "
+    "(p < 0.0001); or it is flat, swings by 15 % of its level and 5 % of its fall, and updates are "
+    "5 % of the weights. "
     "The swings are those of the last half, but signs and periods of at least 32 values.",
     "converged": "The objective has fallen, and is flat: the line through its last half falls by "
     "no more than 5 % of the whole fall (or of the loss, where that is less), or its interval has "
@@ -269,7 +270,8 @@ def _oscillates(found: Findings) -> bool:
     if o.amplitude > least and (o.signs.p_value < SIGNS or o.wave.p_value < WAVE):
         return True
     leaps = ratio is not None and ratio >= LEAPS and len(o.curve) >= LEAST_LEAPS
-    return leaps and _is_flat(found) and o.amplitude > LEAP_AMPLITUDE * abs(o.end)
+    least = max(LEAP_AMPLITUDE * abs(o.end), AMPLITUDE * o.scale)
+    return leaps and _is_flat(found) and o.amplitude > least
 
 
 def _is_flat(found: Findings) -> bool:

@@ -60,6 +60,10 @@ def logistic(batch: int) -> tuple[Step, np.ndarray]:
     return step, 0.01 * rng.normal(size=10)
 
 
+def falling(values: np.ndarray, **updates: list[float]) -> dict[str, Any]:
+    return {"updates": {"objective": values.tolist(), **updates}, "epochs": []}
+
+
 def study(problem: tuple[Step, np.ndarray], rates: list[float], updates: int) -> list[Diagnosis]:
     return diagnose_all([descend(*problem, rate, updates) for rate in rates])
 
@@ -166,3 +170,12 @@ def test_a_fall_within_the_first_of_many_updates_is_seen() -> None:
     rng = np.random.default_rng(6)
     noisy = diagnose({"updates": {"objective": (1 + 0.3 * rng.normal(size=5000)).tolist()}})
     assert noisy.evidence["start"] == pytest.approx(1.0, abs=0.1)
+
+
+@pytest.mark.parametrize("updates", [40, 200, 1000])
+def test_noise_about_an_optimum_near_0_is_no_oscillation(updates: int) -> None:
+    rng = np.random.default_rng(7)
+    for _ in range(10):
+        values = 9 * np.exp(-np.arange(updates) / 3) + 0.05 * rng.normal(size=updates)
+        record = falling(values, update_ratio=[0.2] * updates)
+        assert diagnose(record).label == "converged"
