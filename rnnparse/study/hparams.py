@@ -78,7 +78,8 @@ def _experiment(results: Results) -> Any:
     """Which hyperparameters and metrics the dashboard shows."""
     from tensorboard.plugins.hparams import summary_v2 as hp
 
-    parts = [hp.HParam(axis.name, hp.Discrete(_domain(axis))) for axis in results.axes]
+    axes = [axis for axis in results.axes if axis.values]  # none before a trial has ended
+    parts = [hp.HParam(axis.name, hp.Discrete(_domain(axis))) for axis in axes]
     parts.append(
         hp.HParam("seed", hp.Discrete(sorted({r["seed"] for r in results.records}) or [0]))
     )

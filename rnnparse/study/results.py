@@ -13,10 +13,11 @@ from typing import Any
 
 import numpy as np
 
+from rnnparse.errors import StudyError
 from rnnparse.study.comparison import Comparison, against_best, best_epoch
 from rnnparse.study.curve import OBJECTIVES
 from rnnparse.study.diagnose import Diagnosis, diagnose_all
-from rnnparse.study.records import RecordFile, canonical, read_study
+from rnnparse.study.records import RecordFile, canonical, data_hash, read_study
 from rnnparse.study.summary import command, rows
 from rnnparse.study.trends import student_quantile
 
@@ -221,14 +222,25 @@ Source = str | os.PathLike[str] | Results
 def load_results(study: Source) -> Results:
     """Read a study folder and diagnose its trials; results are given back as they are.
 
+    Of several records of a trial, as where files were put together, the last counts.
+
     Raises:
-        StudyError: there is no study, or it is damaged.
+        StudyError: there is no study, it is damaged, or records are of other data.
     """
     if isinstance(study, Results):
         return study
     about = read_study(study)
     pairs: dict[tuple[int, int], tuple[int, int]] = {}
-    records = [_shared(record, pairs) for record in RecordFile(study)]
+    file, data = RecordFile(study), data_hash(about["data"])
+    found: dict[str, dict[str, Any]] = {}
+    for record in file:
+        if record["data"] != data:
+            raise StudyError(
+                f"{file.path}: the trial {record['id']} is of other data than the study; remove "
+                "its line"
+            )
+        found[record["id"]] = _shared(record, pairs)
+    records = list(found.values())
     return Results(Path(study), about, records, diagnose_all(records))
 
 

@@ -17,7 +17,7 @@ import numpy as np
 
 from rnnparse.study.curve import Curve
 from rnnparse.study.grid import Grid
-from rnnparse.study.records import RECORDS, canonical, make_record, write_study
+from rnnparse.study.records import RECORDS, canonical, data_hash, make_record, write_study
 
 QUESTION = {
     "optimizer": ("sgd", "adagrad", "adam"),
@@ -41,6 +41,7 @@ TEN_THOUSAND = {
 }
 """With one seed, 10,000 trials."""
 
+_DATA = {"train.mrg": "9f2c" * 16, "dev.mrg": "71ab" * 16}
 _VERSIONS = {"rnnparse": "0.1.0", "keras": "3.15.1", "numpy": "2.4.0", "python": "3.11.7"}
 _CURVATURES = np.geomspace(0.05, 19.9, 24)
 _START = 6.0
@@ -87,7 +88,7 @@ def study_folder(
         "space": space.to_dict(),
         "created": "2026-01-02T03:04:05+00:00",
         "versions": _VERSIONS,
-        "data": {"train.mrg": "9f2c" * 16, "dev.mrg": "71ab" * 16},
+        "data": _DATA,
         "gold": gold.tolist(),
         "command": f"rnnparse study run --out {folder.name}",
     }
@@ -107,7 +108,7 @@ def records(
     """The records of a space's trials."""
     for trial in space.trials():
         config = trial.config
-        shared = {"data": "0f" * 8, "versions": _VERSIONS, "host": "made-up"}
+        shared = {"data": data_hash(_DATA), "versions": _VERSIONS, "host": "made-up"}
         status = _failure(config, failing or {})
         if status is not None:
             error = {"type": "ValueError", "message": f"no {config['optimizer']} <b>today</b>"}

@@ -188,6 +188,13 @@ def test_values_of_any_kind_become_hyperparameters(tmp_path: Path) -> None:
     assert len(_session_groups(write_hparams(folder))) == 12
 
 
+def test_tensorboard_logs_can_be_written_before_a_trial_has_ended(tmp_path: Path) -> None:
+    pytest.importorskip("tensorboard")
+    folder = study_folder(tmp_path, QUICK)
+    (folder / RECORDS).write_text("")
+    assert _session_groups(write_hparams(folder)) == {}
+
+
 def test_tensorboard_logs_need_tensorboard(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(sys.modules, "tensorboard", None)
     with pytest.raises(MissingExtraError, match=r"tensorboard.*rnnparse\[tensorboard\]"):

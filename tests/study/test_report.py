@@ -16,7 +16,14 @@ import pytest
 from rnnparse.errors import MissingExtraError, StudyError
 from rnnparse.study.curve import Curve
 from rnnparse.study.diagnose import LABELS
-from rnnparse.study.records import RECORDS, RecordFile, make_record, write_study
+from rnnparse.study.records import (
+    RECORDS,
+    RecordFile,
+    data_hash,
+    make_record,
+    read_study,
+    write_study,
+)
 from rnnparse.study.report import write_csv, write_report
 from rnnparse.study.results import load_results
 from rnnparse.study.space import Space
@@ -85,7 +92,8 @@ def plain_study(
     with open(folder / RECORDS, "w", encoding="utf-8") as file:
         for trial in space.trials():
             curve = curves(trial.config, trial.seed)
-            record = make_record(trial.config, trial.seed, "finished", curve)
+            data = data_hash(about.get("data", {}))
+            record = make_record(trial.config, trial.seed, "finished", curve, data=data)
             file.write(json.dumps(record) + "\n")
     return folder
 
@@ -330,6 +338,22 @@ def test_a_folder_without_a_study_is_an_error_of_one_line(tmp_path: Path) -> Non
     for write in (write_report, write_csv):
         with pytest.raises(StudyError, match="no study is there"):
             write(tmp_path)
+
+
+def test_of_several_records_of_a_trial_the_last_counts(tmp_path: Path) -> None:
+    folder = study_folder(tmp_path, QUICK)
+    lines = (folder / RECORDS).read_text().splitlines(keepends=True)
+    (folder / RECORDS).write_text("".join([lines[0].replace("finished", "diverged"), *lines]))
+    found = load_results(folder).records
+    assert [record["status"] for record in found] == ["finished"] * 9
+
+
+def test_records_of_other_data_are_not_mixed_with_those_of_the_study(tmp_path: Path) -> None:
+    folder = study_folder(tmp_path, QUICK)
+    about = read_study(folder)
+    write_study(folder, {**about, "data": {"train.mrg": "0"}})
+    with pytest.raises(StudyError, match=r"records.jsonl: the trial [0-9a-f]{16} is of other data"):
+        load_results(folder)
 
 
 def test_the_table_has_a_line_for_each_trial(folder: Path) -> None:
