@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from statistics import NormalDist
 from typing import Any
 
 import numpy as np
@@ -118,12 +119,40 @@ def against_best(
     All are judged on the same draws. Where the delta method puts two settings more than `CLEAR`
     standard errors apart, its interval stands in for the draws.
 
+    The best of many is so partly by luck. Therefore intervals are wider, and p-values greater, as
+    Bonferroni has it for the number of the others: the setting that is truly best is within noise
+    of the one that seems to be with a probability of 95 % at least.
+
     Args:
         rows: of `rnnparse.study.summary.rows`. records: of the study. gold: as for `compare`.
 
     Returns:
         For each row the best minus that row; None where no comparison is possible.
+
+    Reference:
+        Hsu (1996), Multiple Comparisons: Theory and Methods, chapter 4 (with the best).
     """
+    compared = _against_best(rows, records, gold, samples, seed)
+    others = sum(found is not None for found in compared) - 1
+    return [found and _simultaneous(found, others) for found in compared]
+
+
+def _simultaneous(found: Comparison, others: int) -> Comparison:
+    """One of so many comparisons, all of which are to hold together."""
+    if others < 2:
+        return found
+    wider = NormalDist().inv_cdf(1 - 0.025 / others) / NormalDist().inv_cdf(0.975)
+    low, high = (found.difference + wider * (x - found.difference) for x in (found.low, found.high))
+    return replace(found, low=low, high=high, p_value=min(1.0, others * found.p_value))
+
+
+def _against_best(
+    rows: Sequence[Mapping[str, Any]],
+    records: Records,
+    gold: Sequence[int] | None,
+    samples: int,
+    seed: int,
+) -> list[Comparison | None]:
     means = [row["dev_f1"]["mean"] for row in rows]
     if all(mean is None for mean in means):
         return [None] * len(rows)
@@ -163,8 +192,7 @@ def indistinguishable(
 ) -> list[int]:
     """Which settings are within noise of the best: places in `rows`, the best first.
 
-    Settings are compared with the best one by one, without a correction for their number: among
-    many, some are left out by chance, and the best is partly so by luck.
+    With a probability of 95 % at least, the truly best is among them; see `against_best`.
     """
     compared = against_best(rows, records, gold, samples=samples)
     near = [i for i, found in enumerate(compared) if found is not None and found.within_noise]

@@ -42,8 +42,9 @@ _METHODS = (
     "intervals (Student's t), its diagnosis is the most frequent one.",
     "“Within noise of the best”: the 95 % interval of the difference in dev F1 has 0 in it. It "
     "comes from a paired bootstrap over the sentences of the development set, and over the seeds "
-    "where there are several; without counts by sentence, from the seeds (Welch). Settings are "
-    "compared with the best one by one, without a correction for their number.",
+    "where there are several; without counts by sentence, from the seeds (Welch). As the best of "
+    "many is so partly by luck, intervals and p-values allow for the number of the others "
+    "(Bonferroni): the setting that is truly best is not called worse in 95 % of studies.",
     "Long curves are drawn together in stretches, as their mean with the least and the greatest "
     "value. Colours of the map go from the best value to the worst, or to what is three times as "
     "far from the best as the middle one.",

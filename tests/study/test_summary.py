@@ -267,6 +267,19 @@ def test_the_best_is_compared_like_any_two_settings() -> None:
     assert near.high == pytest.approx(direct.high, abs=0.1)
 
 
+def test_of_many_equal_settings_hardly_any_is_called_worse_than_the_best() -> None:
+    records = made({f"equal {i}": 0.8 for i in range(60)}, seeds=1)
+    found = rows(records, diagnose_all(records))
+    compared = [one for one in against_best(found, records, GOLD) if one]
+    assert sum(not one.within_noise for one in compared) <= 3
+    apart = max(compared, key=lambda one: one.difference)
+    alone = against_best(sorted(found, key=lambda row: -row["dev_f1"]["mean"])[::59], records, GOLD)
+    assert alone[1] is not None and not alone[1].within_noise
+    assert apart.difference == alone[1].difference
+    assert apart.p_value == pytest.approx(min(1.0, 59 * alone[1].p_value))
+    assert apart.low < alone[1].low < alone[1].high < apart.high
+
+
 def test_a_study_without_dev_f1_has_nothing_to_compare() -> None:
     records = [trial({"a": i}, epochs=[]) for i in range(3)]
     found = rows(records, diagnose_all(records))
