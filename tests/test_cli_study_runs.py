@@ -31,10 +31,11 @@ def test_findings_are_printed(tmp_path: Path, capsys: pytest.CaptureFixture[str]
     folder = str(study_folder(tmp_path / "made up", QUICK, seeds=(0, 1)))
     assert main(["study", "show", folder, "--rows", "4"]) == 0
     printed = capsys.readouterr().out
-    assert printed.startswith("made up: 18 of 18 runs have ended, ")
+    assert printed.startswith("made up: 18 of 18 runs have ended; together they took ")
     assert "\nOf 9 settings, " in printed and "... and 5 more settings" in printed
     header = next(line for line in printed.splitlines() if line.startswith("optimizer "))
-    assert " ".join(header.split()) == "optimizer learning rate dev F1 objective diagnosis"
+    expected = "optimizer learning rate dev F1 objective diagnosis against the best"
+    assert " ".join(header.split()) == expected
     assert "\nOf the differences in dev F1 between the settings, each axis by itself" in printed
     assert "Best setting by dev F1: optimizer " in printed
     text = printed.split("to train it:")[0]

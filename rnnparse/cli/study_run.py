@@ -28,7 +28,8 @@ Values are separated by commas; log:1e-4:1:9 are nine from 0.0001 to 1 by equal 
 five by equal steps. Optimizers: sgd, momentum (0.9), adagrad (as in the paper), keras-adagrad,
 adam, levenberg-marquardt (of the score vectors alone), and any other of Keras. Presets:
 
-  quick      sgd, adagrad and adam at the rates 0.1, 0.01 and 0.001, four epochs each
+  quick      sgd at the rates 1, 0.3 and 0.1, adagrad at 0.1, 0.03 and 0.01, adam at 0.03, 0.01
+             and 0.003, four epochs each
   question   sgd, adagrad and adam at the rates 0.1, 0.01 and 0.001 with the batch sizes 256, 512
              and 1024 and L2 0.1, 0.01 and 0.001, five epochs each; then the best of each
              optimizer to its plateau (of those within noise of it, that with the least loss)
@@ -98,7 +99,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 def add_shared(parser: argparse.ArgumentParser) -> None:
     """Declare the settings that all runs share; also for `rnnparse study range`."""
     group = parser.add_argument_group("settings that all runs share")
-    option(group, "--dev", "trees to tune on (default: every tenth tree is held out)", "TREEBANK")
+    option(group, "--dev", "trees to tune on (default: a tenth, by chance)", "TREEBANK")
     option(group, "--vectors", "word vectors to begin with: text in GloVe's format", "FILE")
     option(group, "--kbest", "candidate trees a sentence", "K", positive)
     option(

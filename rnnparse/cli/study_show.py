@@ -117,10 +117,12 @@ def _parts(results: Results, rows: int) -> Iterator[str]:
     expected = max(finding.expected_trials(results), len(records))
     seconds = sum(record["seconds"] for record in records)
     yield (
-        f"{results.about['name']}: {len(records)} of {expected} runs have ended, "
-        f"{duration(seconds)} of computing"
+        f"{results.about['name']}: {len(records)} of {expected} runs have ended; together they "
+        f"took {duration(seconds)}"
     )
     yield _wrapped(finding.lead(results))
+    if basis := finding.basis(results):
+        yield _wrapped(basis)
     if not records:
         return
     yield "\n".join(_reasons(results))
@@ -176,7 +178,8 @@ def _table(results: Results, rows: int) -> str:
             ]
         )
     names = [title(axis.name) for axis in axes]
-    head = [*names, *(title(results.metrics[k].name) for k in metrics), "diagnosis", ""]
+    measured = [title(results.metrics[k].name) for k in metrics]
+    head = [*names, *measured, "diagnosis", "against the best"]
     table = columns(head, lines)
     more = len(order) - rows
     return f"{table}\n... and {more} more settings" if more > 0 else table

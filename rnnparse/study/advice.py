@@ -41,6 +41,13 @@ def advise(label: str, found: Findings | None, config: Config) -> str:
     return " ".join(sentences)
 
 
+def asks_for_shorter_steps(label: str, evidence: Mapping[str, Any]) -> bool:
+    """Whether the advice for a trial is a lower rate."""
+    if label == "stalled":
+        return float(evidence.get("update_ratio", 0.0)) > USUAL_RATIO
+    return label in ("diverged", "oscillating")
+
+
 def advise_on_failure(record: Mapping[str, Any]) -> str:
     """Advice for a trial that gave no curve."""
     if record.get("status") == "out of memory":

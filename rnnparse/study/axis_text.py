@@ -104,6 +104,7 @@ def _by_factors(first: Decimal, last: Decimal, count: int) -> list[Decimal]:
     for digits in range(3, 18):
         inner = [Decimal(f"{Decimal(10) ** exponent:.{digits - 1}e}") for exponent in exponents]
         numbers = [first, *inner, last]
-        if len(set(map(float, numbers))) == count:
+        values = sorted({float(number) for number in numbers}, reverse=first > last)
+        if values == list(map(float, numbers)):
             break
     return numbers

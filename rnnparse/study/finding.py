@@ -4,14 +4,16 @@ from __future__ import annotations
 
 import math
 from collections import Counter
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from statistics import median
 from typing import Any
 
+from rnnparse.study.advice import asks_for_shorter_steps
 from rnnparse.study.grid import Grid
 from rnnparse.study.layout import best_of, map_axes
 from rnnparse.study.results import Results, showing, text, title
 from rnnparse.study.space import Space
-from rnnparse.study.summary import edges
+from rnnparse.study.summary import edges, whole_batches
 
 _BECAME = {
     "converged": "converged",
@@ -35,7 +37,7 @@ _LIFT = 1.4
 def lead(results: Results) -> str:
     """How many settings have each diagnosis."""
     counts = label_counts(results)
-    total = len(results.settings)
+    total, added = len(results.settings), len(results.about["space"].get("further", ()))
     if not total:
         return "No trial has ended yet."
     if len(counts) == 1:
@@ -44,7 +46,21 @@ def lead(results: Results) -> str:
     parts = [f"{count} {_BECAME[label]}" for label, count in counts]
     if counts[0][0] != "converged":
         parts.insert(0, "none converged")
-    return f"Of {total} settings, {join(parts)}."
+    beyond = f", {added} of them beyond the grid" if 0 < added < total else ""
+    return f"Of {total} settings{beyond}, {join(parts)}."
+
+
+def basis(results: Results) -> str:
+    """How many examples there are, and what the measure is without any training; or ""."""
+    about, found = results.about, []
+    sizes = [f"{size:,} for {part}" for part, size in (about.get("sizes") or {}).items()]
+    if sizes:
+        found.append(f"Examples: {join(sizes)}.")
+    measured = title(results.metrics[0].name)
+    known = [f"{x:.4g} for {name}" for name, x in (about.get("baselines") or {}).items()]
+    if known:
+        found.append(f"Without training, {measured} is {join(known)}.")
+    return " ".join(found)
 
 
 def label_counts(results: Results) -> list[tuple[str, int]]:
@@ -192,7 +208,11 @@ def warnings(results: Results) -> list[str]:
     if results.best is None:
         return found
     row = results.settings[results.best]
-    found += [f"{_spaced(edge)}." for edge in edges(results.about["space"], row)]
+    sizes = results.about.get("sizes") or {}
+    batches = [axis.values for axis in results.axes if axis.name == "batch_size" and axis.numeric]
+    if batches and "train" in sizes:
+        found += filter(None, [whole_batches(batches[0], sizes["train"])])
+    found += [f"{_spaced(edge)}." for edge in _edges(results, row)]
     if len(results.settings) > 1:
         found += _noise_warnings(results)
     vary = [a.name for a in results.axes if a.name in OTHER_SCALES and len(a.values) > 1]
@@ -200,6 +220,18 @@ def warnings(results: Results) -> list[str]:
         names = join([title(name) for name in vary])
         found.append(f"Objectives with another {names} do not compare: look at each by itself.")
     return found
+
+
+def _edges(results: Results, row: Mapping[str, Any]) -> list[str]:
+    """Edges of the grid, but for a highest rate where the diagnosis asks for a lower one."""
+    diagnoses = [results.diagnoses[trial] for trial in row["trials"]]
+    typical = next(found for found in diagnoses if found.label == row["label"])
+    shorter = asks_for_shorter_steps(typical.label, typical.evidence)
+    return [
+        edge
+        for edge in edges(results.about["space"], row)
+        if not (shorter and edge.startswith("learning_rate") and "the highest" in edge)
+    ]
 
 
 def _spaced(sentence: str) -> str:
@@ -210,6 +242,13 @@ def _spaced(sentence: str) -> str:
 
 def _noise_warnings(results: Results) -> Iterator[str]:
     others = [found for i, found in enumerate(results.compared) if i != results.best and found]
+    if others and others[0].sentences:
+        half = median((found.high - found.low) / 2 for found in others)
+        if half > 0:
+            yield (
+                f"On {others[0].sentences} dev sentences, differences in dev F1 below about "
+                f"{half:.2g} cannot be told from noise."
+            )
     if others and all(min(found.seeds) == 1 for found in others):
         yield (
             "Settings have one seed each: the comparisons allow for the choice of sentences, but "

@@ -13,10 +13,10 @@ from rnnparse.config import TrainingConfig
 from rnnparse.study.diagnose import diagnose_all
 from rnnparse.study.grid import Grid
 from rnnparse.study.parser_trial import ParserTrial
-from rnnparse.study.problem import prepare_problem
+from rnnparse.study.problem import hashes, prepare_problem
 from rnnparse.study.records import read_study
 from rnnparse.study.runner import Plan, Study
-from rnnparse.study.summary import best, indistinguishable, rows
+from rnnparse.study.summary import best, indistinguishable, rows, whole_batches
 from rnnparse.training.pipeline import read_data
 from rnnparse.trees.cleaning import words
 
@@ -38,10 +38,16 @@ START_SECONDS = 5.0
 
 
 class Size(NamedTuple):
-    """How much text a study is about: sentences to learn from, and the words of both parts."""
+    """How much text a study is about.
+
+    Attributes:
+        sentences: to learn from. words: of both parts.
+        data: hashes of the parts; None if they are not known.
+    """
 
     sentences: int
     words: int
+    data: dict[str, str] | None = None
 
 
 @dataclass(frozen=True)
@@ -99,8 +105,16 @@ class ParserStudy:
             KeyboardInterrupt: by Ctrl-C; the records so far are kept.
         """
         problem = prepare_problem(self.config, progress)
-        about: dict[str, Any] = {"data": problem.data, "gold": problem.gold}
+        about: dict[str, Any] = {
+            "data": problem.data,
+            "sizes": problem.sizes,
+            "gold": problem.gold,
+            "baselines": problem.baselines,
+        }
         study = self._study(self.grid, problem.path, retry=self.retry, **about)
+        warning = whole_batches(self.grid.axes["batch_size"], problem.sizes["train"])
+        if warning is not None:
+            note(f"note: {warning}")
         plan = study.plan()
         note(f"{len(plan.trials)} runs to go, {plan.ended} have ended")
         records = study.run(progress)
@@ -115,19 +129,25 @@ class ParserStudy:
 
     def size(self) -> Size:
         """The size of the data, which are read for that. Raises RnnparseError if they cannot."""
-        trees, dev, _ = read_data(self.config)
-        return Size(len(trees), sum(len(words(tree)) for tree in [*trees, *dev]))
+        trees, dev, vectors = read_data(self.config)
+        count = sum(len(words(tree)) for tree in [*trees, *dev])
+        return Size(len(trees), count, hashes(trees, dev, vectors))
 
     def plan(self, size: Size) -> tuple[Plan, float]:
         """What `run` would do, and at most how many seconds the second part takes.
 
         Seconds are those of the trials that have ended, or `training_seconds`.
+
+        Raises:
+            StudyError: the folder has a study of other data or settings.
         """
 
         def cost(config: Mapping[str, Any]) -> float:
             return training_seconds(config, size, self.config.kbest)
 
-        study = self._study(self.grid, Path(), cost=cost, retry=self.retry)
+        study = self._study(self.grid, Path(), cost=cost, retry=self.retry, data=size.data)
+        if size.data is not None:
+            study.check()
         first = study.plan()
         if not self.plateau:
             return first, 0.0

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, fields, replace
 from pathlib import Path
 
 import numpy as np
+from nltk import Tree
 
 from rnnparse.config import TrainingConfig
 from rnnparse.errors import ConfigError
@@ -16,7 +18,7 @@ from rnnparse.models.store import ForestStore
 from rnnparse.models.vocabulary import Vocabulary
 from rnnparse.training.data import BracketCounts, fingerprint
 from rnnparse.training.lists import cache_folder
-from rnnparse.training.loop import Tuning
+from rnnparse.training.loop import Tuning, f1_of
 from rnnparse.training.pipeline import read_data
 from rnnparse.training.prepare import Problem, head_table, make_lists, make_problem, start
 
@@ -52,12 +54,16 @@ class ProblemFile:
     Attributes:
         path: of the file, in the cache.
         data: hashes of training trees, development trees and word vectors.
+        sizes: how many sentences each part has.
         gold: how many brackets each development tree has.
+        baselines: dev F1 of the grammar alone, and of the best candidate of each sentence.
     """
 
     path: Path
     data: dict[str, str]
+    sizes: dict[str, int]
     gold: list[int]
+    baselines: dict[str, float]
 
 
 def prepare_problem(config: TrainingConfig, progress: bool = True) -> ProblemFile:
@@ -74,9 +80,7 @@ def prepare_problem(config: TrainingConfig, progress: bool = True) -> ProblemFil
     if config.folds:
         raise ConfigError("a study needs a development part: give dev, not folds")
     trees, dev, vectors = read_data(config)
-    data = {"train": fingerprint(trees), "dev": fingerprint(dev)}
-    if vectors is not None:
-        data["vectors"] = fingerprint(vectors.words, vectors.matrix)
+    data = hashes(trees, dev, vectors)
     lists = make_lists(
         trees, dev, vectors, config, cache_folder(config.cache), jobs=config.jobs, progress=progress
     )
@@ -92,8 +96,32 @@ def prepare_problem(config: TrainingConfig, progress: bool = True) -> ProblemFil
         path.parent.mkdir(parents=True, exist_ok=True)
         problem = make_problem(lists, trees, dev, vectors, config)
         write_arrays(path, to_arrays(SharedProblem(problem, vectors)))
-    gold = read_arrays(path)["counts_gold"].tolist()
-    return ProblemFile(path, data, gold)
+    shared = read_problem(path, config)
+    assert shared.problem.tuning is not None
+    counts = shared.problem.tuning.counts
+    sizes = {"train": len(trees), "dev": len(dev)}
+    return ProblemFile(path, data, sizes, [c.gold for c in counts], _baselines(counts))
+
+
+def hashes(
+    trees: Sequence[Tree], dev: Sequence[Tree], vectors: WordVectors | None
+) -> dict[str, str]:
+    """Hashes of training trees, development trees and word vectors, by which studies know them."""
+    data = {"train": fingerprint(trees), "dev": fingerprint(dev)}
+    if vectors is not None:
+        data["vectors"] = fingerprint(vectors.words, vectors.matrix)
+    return data
+
+
+def _baselines(counts: Sequence[BracketCounts]) -> dict[str, float]:
+    """Dev F1 of each sentence's first candidate, and of its best."""
+
+    def f1(picks: Iterable[int]) -> float:
+        chosen = [(c.matched[i], c.test[i], c.gold) for c, i in zip(counts, picks, strict=True)]
+        return float(f1_of(np.sum(chosen, axis=0)))
+
+    best = [int(c.f1().argmax()) for c in counts]
+    return {"the grammar alone": f1([0] * len(counts)), "the best of the candidates": f1(best)}
 
 
 def to_arrays(shared: SharedProblem) -> dict[str, np.ndarray]:

@@ -72,7 +72,9 @@ class Study:
         address: of the cluster; None starts one on this machine.
         name: of the study; None for that of the folder.
         data: hashes of the data, by names such as `train`; a study goes on only with the same.
-        gold: what reports need of the data, such as the gold brackets of each dev sentence.
+        sizes: for reports, how many examples each part of the data has, such as `train`.
+        gold: brackets of each dev sentence, by which reports compare settings.
+        baselines: for reports, by a name, what `measure` is without any training.
         measure: name of what the progress table compares trials by, such as `dev_f1`.
         maximize: whether more of it is better.
         cost: the seconds that a trial takes, from its config, up to a common factor if some
@@ -105,7 +107,9 @@ class Study:
         address: str | None = None,
         name: str | None = None,
         data: Mapping[str, str] | None = None,
+        sizes: Mapping[str, int] | None = None,
         gold: Sequence[int] | None = None,
+        baselines: Mapping[str, float] | None = None,
         measure: str = "objective",
         maximize: bool = False,
         cost: Callable[[dict[str, Any]], float] | None = None,
@@ -118,6 +122,7 @@ class Study:
         self.backend, self.jobs, self.address = backend, jobs, address
         self.name = name or self.folder.resolve().name
         self.data, self.gold, self.command = plain(dict(data or {})), plain(gold), command
+        self.sizes, self.baselines = plain(dict(sizes or {})), plain(dict(baselines or {}))
         self.measure, self.cost = Measure(measure, maximize), cost
         self.trials, self.retry = self.space.trials(), retry
         self._function = _pickled(objective_fn)
@@ -185,17 +190,22 @@ class Study:
         factor = total / expected if timed and expected else 1.0
         return [factor * self.cost(dict(trial.config)) for trial in trials]
 
+    def check(self) -> str | None:
+        """Raise StudyError where the folder has a study of other data or settings.
+
+        Returns:
+            When the study there was begun; None if there is none.
+        """
+        if not (self.folder / STUDY).exists():
+            return None
+        old = read_study(self.folder)
+        _require_same(self.folder, "data", old["data"], self.data)
+        _require_same(self.folder, "settings", old["space"]["fixed"], self.space.fixed)
+        return str(old["created"])
+
     def _describe(self) -> None:
         """Write what the study is about. StudyError where the folder has one of other data."""
-        created = datetime.now(timezone.utc).isoformat(timespec="seconds")
-        if (self.folder / STUDY).exists():
-            old = read_study(self.folder)
-            created = old["created"]
-            for what, before, now in (
-                ("data", old["data"], self.data),
-                ("settings", old["space"]["fixed"], self.space.fixed),
-            ):
-                _require_same(self.folder, what, before, now)
+        created = self.check() or datetime.now(timezone.utc).isoformat(timespec="seconds")
         write_study(
             self.folder,
             {
@@ -204,7 +214,9 @@ class Study:
                 "created": created,
                 "versions": versions(),
                 "data": self.data,
+                "sizes": self.sizes,
                 "gold": self.gold,
+                "baselines": self.baselines,
                 "measure": {"name": self.measure.name, "maximize": self.measure.maximize},
                 "command": self.command,
             },

@@ -141,6 +141,20 @@ def edges(space: Any, best: Row | Mapping[str, Any]) -> list[str]:
     return found
 
 
+def whole_batches(batch_sizes: Sequence[Any], examples: int) -> str | None:
+    """A warning of batch sizes that take all examples at once, or None.
+
+    Example:
+        >>> whole_batches([64, 512, 1024], 285)
+        'Batches of 512 and 1024 are all 285 examples at once: one update an epoch.'
+    """
+    whole = [text for size in batch_sizes if size >= examples and (text := _text(size))]
+    if not whole or max(batch_sizes) == examples:
+        return None
+    named = " and ".join(filter(None, [", ".join(whole[:-1]), whole[-1]]))
+    return f"Batches of {named} are all {examples} examples at once: one update an epoch."
+
+
 def _is_number(value: Any) -> bool:
     return isinstance(value, (int, float)) and not isinstance(value, bool)
 

@@ -39,6 +39,7 @@ from rnnparse.study.space import Space, overview
         ),
         ("log:1:0.01:3", float, [1.0, 0.1, 0.01]),
         ("log:16:256:5", int, [16, 32, 64, 128, 256]),
+        ("log:214000001:214000002:3", float, [214000001.0, 214000001.5, 214000002.0]),
         ("lin:0:1:11", float, [0.0, 0.1, 0.2, 0.3, 0.4, 0.5, 0.6, 0.7, 0.8, 0.9, 1.0]),
         ("lin:-1:1:3", float, [-1.0, 0.0, 1.0]),
         ("lin:1:5:5", int, [1, 2, 3, 4, 5]),
@@ -262,6 +263,20 @@ def test_nothing_stops_early_unless_a_patience_is_given() -> None:
     assert {(c["epochs"], c["patience"]) for c in grid.configs()} == {(5, 5), (9, 9)}
     grid = Grid.from_options({"epochs": "5,9"}, fixed={"patience": 2})
     assert {(c["epochs"], c["patience"]) for c in grid.configs()} == {(5, 2), (9, 2)}
+
+
+def test_the_quick_preset_has_rates_for_each_optimizer() -> None:
+    rates = {"sgd": (1.0, 0.3, 0.1), "adagrad": (0.1, 0.03, 0.01), "adam": (0.03, 0.01, 0.003)}
+    grid = Grid.from_options({}, preset="quick")
+    found = [(c["optimizer"], c["learning_rate"]) for c in grid.configs()]
+    assert found == [(name, rate) for name, values in rates.items() for rate in values]
+    # What is given goes before it.
+    few = Grid.from_options({"optimizer": "adam,momentum"}, preset="quick")
+    assert few.rates == {"adam": rates["adam"]}
+    assert {c["learning_rate"] for c in few.configs()} == {*rates["adam"], 0.02}
+    own = Grid.from_options({"learning_rate": {"sgd": [2.0]}}, preset="quick")
+    assert own.rates == rates | {"sgd": (2.0,)}
+    assert Grid.from_options({"learning_rate": "0.5"}, preset="quick").rates == {}
 
 
 def test_further_settings_are_trials_too() -> None:

@@ -8,6 +8,7 @@ from typing import Any
 import pytest
 
 from rnnparse.config import TrainingConfig
+from rnnparse.errors import StudyError
 from rnnparse.study.curve import Curve
 from rnnparse.study.grid import Grid
 from rnnparse.study.parser_study import (
@@ -158,6 +159,21 @@ def test_a_plan_rests_on_the_trials_that_have_ended(tmp_path: Path) -> None:
     assert 3000 < plan.seconds < 12_000
 
 
+def test_a_plan_for_other_data_than_the_study_has_is_refused(tmp_path: Path) -> None:
+    found = study(tmp_path)
+    size = found.size()
+    assert (size.sentences, size.data is None) == (36, False)
+    fixed = found.grid.to_dict()["fixed"]
+    about = {"created": "", "data": size.data, "space": {"fixed": fixed}}
+    write_study(tmp_path / "study", about)
+    assert found.plan(size)[0].ended == 0
+    others = [({**(size.data or {}), "dev": "0"}, "other data: dev was 0"), ({}, "train was None")]
+    for data, problem in others:
+        write_study(tmp_path / "study", {**about, "data": data})
+        with pytest.raises(StudyError, match=problem):
+            found.plan(size)
+
+
 # -- running -------------------------------------------------------------------------------------
 
 
@@ -185,6 +201,9 @@ def test_a_study_with_a_plateau_goes_on_where_it_was(
         def __init__(self, grid: Grid, trial: Any, folder: Path, **more: Any) -> None:
             self.grid, self.file = grid, RecordFile(folder)
             assert more["data"] and len(more["gold"]) == 4 and more["maximize"]
+            assert more["sizes"] == {"train": 36, "dev": 4}
+            alone, best = more["baselines"].values()
+            assert 0 < alone <= best <= 100
 
         def plan(self) -> Any:
             return module.Plan(self.grid.trials(), 0, 1, None)
@@ -215,5 +234,5 @@ def test_a_study_with_a_plateau_goes_on_where_it_was(
     assert {name for name, epochs in started if epochs == 7} == {"sgd", "adagrad", "adam"}
     assert len(records) == 12
     last = [record["config"] for record in records if record["config"]["epochs"] == 7]
-    assert {(c["learning_rate"], c["patience"]) for c in last} == {(0.1, 5)}
+    assert {(c["learning_rate"], c["patience"]) for c in last} == {(1.0, 5), (0.1, 5), (0.03, 5)}
     assert notes[0] == "9 runs to go, 0 have ended" and "up to 7 epochs" in notes[-1]
