@@ -26,7 +26,7 @@ ends with the same model as if nothing had happened.
 examples:
   rnnparse train --out model
   rnnparse train train.mrg --dev dev.mrg --vectors glove.6B.50d.txt --dim 50 --out model
-  rnnparse train small.mrg --folds 5 --heads right
+  rnnparse train small.mrg --folds 5 --head-rules right
   rnnparse train train.mrg --dev dev.mrg --seed 1 --json > report.json
 """
 
@@ -68,7 +68,7 @@ def _add_data(parser: argparse.ArgumentParser) -> None:
     group.add_argument(
         "--out", metavar="MODEL", default="model", help="folder for the model (default: model)"
     )
-    option(group, "--dev", "trees to tune on (default: every tenth tree is held out)", "TREEBANK")
+    option(group, "--dev", "trees to tune on (default: a tenth, drawn by --seed)", "TREEBANK")
     option(
         group,
         "--folds",

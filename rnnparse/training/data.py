@@ -19,7 +19,7 @@ from rnnparse.losses.cost import span_costs
 from rnnparse.trees.brackets import format_tree, read_trees
 from rnnparse.trees.cleaning import clean, tags
 
-HELD_OUT = 10  # without a dev set every tenth tree is held out
+HELD_OUT = 10  # without a dev set one tree in so many is held out
 
 
 def load_clean(source: str) -> list[Tree]:
