@@ -116,9 +116,10 @@ def _run(results: Results, trial: int, began: float) -> Iterator[tuple[int, Any]
     values |= {"seed": record["seed"], _DIAGNOSIS: results.diagnoses[trial].label}
     yield 0, hp.hparams_pb(values, trial_id=record["id"], start_time_secs=began)
     yield from _curves("update", record["updates"])
-    for epoch in record["epochs"]:
+    for place, epoch in enumerate(record["epochs"], 1):
         found = {name: value for name, value in epoch.items() if name != "epoch"}
-        yield epoch["epoch"], _scalars("epoch", found)
+        number = epoch["epoch"]  # of half epochs, say, the dashboard wants the place
+        yield number if isinstance(number, int) else place, _scalars("epoch", found)
     final = {metric.name: results.value(trial, metric.name) for metric in results.metrics}
     yield 0, _scalars("final", final)
     yield 0, _end(record["status"] == "finished", began + record["seconds"])

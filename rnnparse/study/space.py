@@ -42,7 +42,7 @@ class Space:
             the same.
 
     Raises:
-        ConfigError: an axis without values, or a value that JSON cannot hold.
+        ConfigError: an axis without values, or named `seed`, or a value that JSON cannot hold.
 
     Example:
         >>> space = Space({"rate": [0.1, 0.01], "width": [8, 16]}, seeds=(0, 1))
@@ -55,6 +55,8 @@ class Space:
     fixed: Mapping[str, Any] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
+        if "seed" in self.axes:
+            raise ConfigError("seed is no axis, as settings are compared over seeds: give seeds")
         axes = {name: plain_axis(name, values) for name, values in self.axes.items()}
         seeds = plain_axis("seeds", self.seeds)
         for seed in seeds:

@@ -181,6 +181,17 @@ def test_tensorboard_has_the_curves(tmp_path: Path) -> None:
     assert [event.step for event in events.Scalars("epoch/val_loss")] == [1]
 
 
+def test_epochs_may_be_counted_in_halves(tmp_path: Path) -> None:
+    accumulator = pytest.importorskip(
+        "tensorboard.backend.event_processing.event_accumulator"
+    ).EventAccumulator
+    epochs = [{"epoch": (i + 1) / 2, "loss": 1.0 / (i + 1)} for i in range(4)]
+    logs = write_hparams(plain_study(tmp_path, {"x": [1]}, lambda c, s: Curve({}, epochs)))
+    run = accumulator(str(next(path for path in logs.iterdir() if path.is_dir())))
+    run.Reload()
+    assert [event.step for event in run.Scalars("epoch/loss")] == [1, 2, 3, 4]
+
+
 def test_values_of_any_kind_become_hyperparameters(tmp_path: Path) -> None:
     pytest.importorskip("tensorboard")
     axes = {"layers": [[8], [8, 8]], "flag": [True, False], "mixed": [None, 1, "x"]}

@@ -248,6 +248,11 @@ def test_a_grid_is_a_space(tmp_path: Path) -> None:
     assert read_study(tmp_path)["space"] == grid.to_dict()
 
 
+def test_seeds_are_no_axis(tmp_path: Path) -> None:
+    with pytest.raises(ConfigError, match="give seeds"):
+        Study({"rate": [0.1], "seed": [0, 1]}, lambda config, seed: [1.0], tmp_path)
+
+
 def test_one_driver_at_a_time(tmp_path: Path) -> None:
     study = Study({"x": [1]}, noted(tmp_path / "calls"), tmp_path / "study")
     with RecordFile(tmp_path / "study"), pytest.raises(StudyError, match="another process runs"):
