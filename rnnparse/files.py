@@ -20,12 +20,25 @@ except ImportError:  # Windows
 
 
 def write_atomically(path: Path, write: Callable[[IO[bytes]], Any]) -> None:
-    """Write a file under a temporary name beside it, then rename it."""
+    """Write a file under a temporary name beside it, then rename it.
+
+    What is there and is no file, as a pipe or a device, is written to, not replaced.
+
+    Raises:
+        OSError: the file cannot be written; it is named, not the temporary one.
+    """
+    if path.exists() and not path.is_file():
+        with open(path, "wb") as file:
+            write(file)
+        return
     temporary = path.with_name(f".{path.name}.{os.getpid()}.tmp")
     try:
         with open(temporary, "wb") as file:
             write(file)
         os.replace(temporary, path)
+    except OSError as error:
+        error.filename, error.filename2 = str(path), None
+        raise
     finally:
         temporary.unlink(missing_ok=True)
 

@@ -10,11 +10,14 @@ import subprocess
 import sys
 import time
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
+import numpy as np
 import pytest
 
 from rnnparse.cli import main
+from rnnparse.study import lr_range, problem
 from rnnparse.study.grid import Grid
 from rnnparse.study.parser_study import ParserStudy
 from tests.study import made_up
@@ -175,10 +178,12 @@ def test_closed_streams_are_no_error_and_no_place_for_other_files(tmp_path: Path
         (["show", "nowhere"], "nowhere: no study is there"),
         (["report", "nowhere"], "nowhere: no study is there"),
         (["range", "missing.mrg"], "missing.mrg: no such file or folder"),
-        (["range", "two.mrg", "--low", "1", "--high", "0.1"], "the rates must rise"),
-        (["range", "two.mrg", "--updates", "3"], "at least 20 updates"),
+        (["range", "missing.mrg", "--low", "1", "--high", "0.1"], "the rates must rise"),
+        (["range", "missing.mrg", "--updates", "3"], "at least 20 updates"),
+        (["range", "missing.mrg", "--optimizer", "adem"], "unknown optimizer 'adem'"),
+        (["range", "missing.mrg", "--freeze", "*"], "all weights are frozen"),
         (
-            ["range", "two.mrg", "--optimizer", "levenberg-marquardt"],
+            ["range", "missing.mrg", "--optimizer", "levenberg-marquardt"],
             "has a damping, no learning rate",
         ),
     ],
@@ -201,6 +206,21 @@ def test_errors_are_one_line(
     assert out == "" and "Traceback" not in err
     last = err.splitlines()[-1]
     assert last.startswith("rnnparse: error: ") and message in last
+
+
+def test_a_range_test_is_printed_even_if_it_cannot_be_drawn(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    pytest.importorskip("matplotlib")
+    losses = iter(np.linspace(1.0, 0.1, 50))
+    found = lr_range.sweep(lambda rate: next(losses), updates=50)
+    monkeypatch.setattr(lr_range, "parser_range_test", lambda *_, **__: found)
+    monkeypatch.setattr(problem, "prepare_problem", lambda *_, **__: SimpleNamespace(path=None))
+    drawing = tmp_path / "absent" / "range.svg"
+    assert main(["study", "range", "--svg", str(drawing)]) == 2
+    out, err = capsys.readouterr()
+    assert "suggested" in out
+    assert err == f"rnnparse: error: {drawing}: no such file or directory\n"
 
 
 @pytest.mark.parametrize(

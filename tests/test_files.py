@@ -1,5 +1,7 @@
 from __future__ import annotations
 
+import os
+import threading
 import time
 from pathlib import Path
 
@@ -108,6 +110,28 @@ def test_a_failed_write_leaves_the_old_file_and_nothing_else(tmp_path: Path) -> 
         write_atomically(path, fail)
     assert [p.name for p in tmp_path.iterdir()] == ["a"]
     assert path.read_bytes() == b"old"
+
+
+@pytest.mark.skipif(os.name != "posix", reason="POSIX has such files")
+def test_what_is_no_file_is_written_to_and_not_replaced(tmp_path: Path) -> None:
+    pipe, found = tmp_path / "pipe", []
+    os.mkfifo(pipe)
+    reader = threading.Thread(target=lambda: found.append(pipe.read_bytes()))
+    reader.start()
+    write_atomically(pipe, lambda file: file.write(b"text"))
+    reader.join()
+    assert found == [b"text"] and pipe.is_fifo()
+
+
+def test_errors_name_the_file_and_not_the_temporary_one(tmp_path: Path) -> None:
+    for path, error in (
+        (tmp_path / "absent" / "a", FileNotFoundError),
+        (tmp_path, IsADirectoryError),
+    ):
+        with pytest.raises(error) as caught:
+            write_atomically(path, lambda file: file.write(b"text"))
+        assert caught.value.filename in (path, str(path))
+    assert list(tmp_path.iterdir()) == []
 
 
 def test_json_is_written_as_people_read_it(tmp_path: Path) -> None:

@@ -69,19 +69,17 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 def run(args: argparse.Namespace) -> int:
     """Sweep, and print what the loss did."""
-    from rnnparse.study.lr_range import parser_range_test
+    from rnnparse.study.lr_range import check_range_test, parser_range_test
     from rnnparse.study.problem import prepare_problem
     from rnnparse.study.range_view import format_range, write_range_svg
     from rnnparse.study.summary import command
 
     given = {name: value for name, value in vars(args).items() if name in _FIELDS}
     config = TrainingConfig.from_dict(given)
+    rates = {"low": args.low, "high": args.high, "updates": args.updates}
+    check_range_test(config, **rates)
     path = prepare_problem(config, progress=sys.stderr.isatty()).path
-    found = parser_range_test(path, config, low=args.low, high=args.high, updates=args.updates)
-    if args.svg:
-        title = f"{config.optimizer}, {config.batch_size} sentences a step"
-        write_range_svg(found, Path(args.svg), title)
-        warn(f"the drawing is ready: {args.svg}")
+    found = parser_range_test(path, config, **rates)
     if args.json:
         print_json(found.to_dict())
     else:
@@ -89,4 +87,9 @@ def run(args: argparse.Namespace) -> int:
         if found.suggestion is not None:
             rate = {"learning_rate": found.suggestion}
             print(f"\nto train with it:\n  {command(rate, fixed=given)}")
+    if args.svg:
+        title = f"{config.optimizer}, {config.batch_size} sentences a step"
+        sys.stdout.flush()
+        write_range_svg(found, Path(args.svg), title)
+        warn(f"the drawing is ready: {args.svg}")
     return 0

@@ -16,8 +16,10 @@ import numpy as np
 
 from rnnparse.config import TrainingConfig
 from rnnparse.errors import ConfigError
+from rnnparse.models.frozen import check_fields
 from rnnparse.study.grid import LM
 from rnnparse.study.range_result import LEAST_UPDATES, RangeTest, analyse, has_grown
+from rnnparse.training.loop import check_optimizer
 
 LOW, HIGH, UPDATES = 1e-5, 10.0, 200
 """The usual sweep."""
@@ -182,8 +184,7 @@ def parser_range_test(
     from rnnparse.study.problem import read_problem
     from rnnparse.training.steps import make_step
 
-    if config.optimizer.lower() == LM:
-        raise ConfigError(f"{LM} has a damping, no learning rate; try dampings in a study")
+    check_range_test(config, low=low, high=high, updates=updates)
     problem = read_problem(path, config).problem
     model = CVG(problem.initial, config.engine)
     step: Any = make_step(model, config, problem.frozen(config.freeze))
@@ -195,6 +196,17 @@ def parser_range_test(
         return float(step(problem.store.batch(next(batches))).mean(dtype=np.float64)) + penalty
 
     return sweep(update, low=low, high=high, updates=updates)
+
+
+def check_range_test(
+    config: TrainingConfig, *, low: float = LOW, high: float = HIGH, updates: int = UPDATES
+) -> None:
+    """Raise ConfigError as `parser_range_test` would, at once and not after lists are made."""
+    if config.optimizer.lower() == LM:
+        raise ConfigError(f"{LM} has a damping, no learning rate; try dampings in a study")
+    check_optimizer(config)
+    check_fields(config.freeze)
+    Sweep(low, high, updates)
 
 
 def _batches(sentences: int, config: TrainingConfig) -> Iterator[np.ndarray]:
