@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import hashlib
 import json
 import os
@@ -40,7 +41,8 @@ def write_atomically(path: Path, write: Callable[[IO[bytes]], Any]) -> None:
         error.filename, error.filename2 = str(path), None
         raise
     finally:
-        temporary.unlink(missing_ok=True)
+        with contextlib.suppress(OSError):  # it is not there, and on some drives cannot be
+            temporary.unlink()
 
 
 def write_arrays(path: Path, arrays: Mapping[str, np.ndarray]) -> None:

@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+import errno
 import os
 import threading
 import time
@@ -8,6 +9,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+from rnnparse import files
 from rnnparse.files import read_arrays, write_arrays, write_atomically, write_json
 
 ARRAYS = {
@@ -132,6 +134,19 @@ def test_errors_name_the_file_and_not_the_temporary_one(tmp_path: Path) -> None:
             write_atomically(path, lambda file: file.write(b"text"))
         assert caught.value.filename in (path, str(path))
     assert list(tmp_path.iterdir()) == []
+
+
+def test_on_a_drive_that_is_only_read_the_file_is_named(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def refuse(path: Path, *_: object, **__: object) -> None:
+        raise OSError(errno.EROFS, os.strerror(errno.EROFS), str(path))
+
+    monkeypatch.setattr(files, "open", refuse, raising=False)
+    monkeypatch.setattr(Path, "unlink", refuse)
+    with pytest.raises(OSError, match="Read-only") as caught:
+        write_atomically(tmp_path / "a", lambda file: file.write(b"text"))
+    assert caught.value.filename == str(tmp_path / "a")
 
 
 def test_json_is_written_as_people_read_it(tmp_path: Path) -> None:
