@@ -4,6 +4,7 @@
 
 The model and its training are the user's; `Study` runs them for each setting in processes of their
 own, keeps every curve in the folder `moons`, and goes on there when it is started again.
+docs/studies.md explains what the axes and the series are called, and what the diagnoses mean.
 """
 
 from __future__ import annotations
@@ -14,10 +15,12 @@ from typing import Any
 import numpy as np
 
 from rnnparse import Study
+from rnnparse.study.diagnose import diagnose_all
 from rnnparse.study.space import Space
 
+FOLDER = "moons"
 SPACE = Space(
-    {"optimizer": ["sgd", "adam"], "rate": [1e-4, 1e-2, 1.0, 1e4], "epochs": [8]},
+    {"optimizer": ["sgd", "adam"], "learning_rate": [1e-4, 1e-2, 1.0, 1e4], "epochs": [15]},
     seeds=(0, 1),
 )
 
@@ -41,37 +44,50 @@ def fit(config: dict[str, Any], seed: int) -> Iterator[dict[str, float]]:
     model = keras.Sequential(
         [keras.Input((2,)), keras.layers.Dense(16, "relu"), keras.layers.Dense(1)]
     )
-    model.compile(
-        keras.optimizers.get(
-            {
-                "class_name": config["optimizer"],
-                "config": {"learning_rate": config["rate"]},
-            }
-        ),
-        keras.losses.BinaryCrossentropy(from_logits=True),
-    )
+    optimizer = keras.optimizers.get(config["optimizer"])
+    optimizer.learning_rate = config["learning_rate"]
+    model.compile(optimizer, keras.losses.BinaryCrossentropy(from_logits=True))
     order = np.random.default_rng(seed)
     for epoch in range(1, config["epochs"] + 1):
         for batch in np.array_split(order.permutation(len(x)), 10):
-            yield {"objective": model.train_on_batch(x[batch], y[batch])}
+            before = weights(model)
+            loss = model.train_on_batch(x[batch], y[batch])
             model.reset_metrics()  # or it would be the mean since the start of the epoch
+            moved = np.linalg.norm(weights(model) - before) / np.linalg.norm(before)
+            yield {"objective": loss, "update_ratio": moved}
         right = (model.predict_on_batch(new_x)[:, 0] > 0) == new_y
         yield {"epoch": epoch, "accuracy": float(np.mean(right))}
 
 
+def weights(model: Any) -> np.ndarray:
+    """All weights of a model in one vector."""
+    return np.concatenate([array.ravel() for array in model.get_weights()])
+
+
 def main() -> None:
-    """Run the study, or what is left of it, and print a table."""
-    study = Study(SPACE, fit, "moons", measure="accuracy", maximize=True)
+    """Run the study, or what is left of it; print what became of each trial, and what to do."""
+    study = Study(SPACE, fit, FOLDER, measure="accuracy", maximize=True)
     records = study.run()
-    print(f"{'optimizer':<10}{'rate':>8}{'seed':>6}  {'status':<12}{'loss':>9}{'accuracy':>10}")
-    for record in sorted(records, key=lambda r: (*map(str, r["config"].values()), r["seed"])):
-        config, losses = record["config"], record["updates"]["objective"]
-        accuracy = record["epochs"][-1]["accuracy"] if record["epochs"] else float("nan")
-        last = float("nan") if losses[-1] is None else losses[-1]
+    pairs = sorted(
+        zip(records, diagnose_all(records), strict=True),
+        key=lambda pair: (*map(str, pair[0]["config"].values()), pair[0]["seed"]),
+    )
+    print(f"{'optimizer':<10}{'rate':>8}{'seed':>6}{'loss':>9}{'accuracy':>10}  diagnosis")
+    for record, found in pairs:
+        config, loss, accuracy = record["config"], float("nan"), float("nan")
+        if record["status"] == "finished":
+            loss, accuracy = found.evidence["end"], record["epochs"][-1]["accuracy"]
         print(
-            f"{config['optimizer']:<10}{config['rate']:>8g}{record['seed']:>6}"
-            f"  {record['status']:<12}{last:>9.3g}{accuracy:>10.3f}"
+            f"{config['optimizer']:<10}{config['learning_rate']:>8g}{record['seed']:>6}"
+            f"{loss:>9.3g}{accuracy:>10.3f}  {found.label}"
         )
+    print()
+    for record, found in pairs:
+        if record["seed"] == 0:
+            config = record["config"]
+            print(f"{config['optimizer']}, {config['learning_rate']:g}: {found.advice}")
+    print(f"\nrnnparse study show {FOLDER}      all this and the best setting, in the terminal")
+    print(f"rnnparse study report {FOLDER}    curves and a map of the settings, report.html")
 
 
 if __name__ == "__main__":
