@@ -70,7 +70,8 @@ class Pool:
             )
         results = run(delayed(run_task)(task) for task in tasks)
         try:
-            yield from results
+            for record in results:  # noqa: UP028  (which would close them before `finally` does)
+                yield record
         except Exception as error:
             died = _death(error)
             if died is None:

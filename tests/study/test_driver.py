@@ -2,19 +2,23 @@
 
 from __future__ import annotations
 
+import os
 import random
 import tempfile
+import time
 from collections import Counter
 from collections.abc import Iterable, Iterator
+from contextlib import closing
 from pathlib import Path
 from typing import Any
 
+import cloudpickle
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
 from rnnparse.errors import StudyError
-from rnnparse.study.backends import WorkerDied
+from rnnparse.study.backends import WorkerDied, open_pool
 from rnnparse.study.driver import Driver
 from rnnparse.study.space import Space, Trial
 from rnnparse.study.worker import Task
@@ -76,9 +80,9 @@ def drive(pool: Any, values: list[int], signs: Path | None) -> list[tuple[int, s
         return Task(trial, b"", sign=None if signs is None else str(signs / trial.id))
 
     kept: list[tuple[int, str]] = []
-    Driver(
-        pool, make_task, lambda r: kept.append((trials[r["id"]].config["x"], r["status"]))
-    ).run(list(trials.values()))
+    Driver(pool, make_task, lambda r: kept.append((trials[r["id"]].config["x"], r["status"]))).run(
+        list(trials.values())
+    )
     return kept
 
 
@@ -132,3 +136,17 @@ def test_workers_that_never_begin_a_trial_end_the_study(tmp_path: Path) -> None:
 
     with pytest.raises(StudyError, match="workers die before they begin a trial: no such library"):
         drive(Stillborn(2), [1, 2], tmp_path)
+
+
+def test_who_stops_to_read_records_is_not_warned_of_those_that_are_lost(
+    recwarn: pytest.WarningsRecorder,
+) -> None:
+    def run(config: dict[str, Any], seed: int) -> Iterator[float]:
+        yield 1.0
+        time.sleep(0.3 * config["x"])
+
+    function = cloudpickle.dumps(run)
+    tasks = (Task(trial, function, driver=os.getpid()) for trial in Space({"x": [0, 1]}).trials())
+    with open_pool("processes", 2, None) as pool, closing(pool.run(tasks)) as records:
+        assert next(records)["status"] == "finished"
+    assert [str(warning.message) for warning in recwarn] == []
