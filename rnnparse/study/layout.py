@@ -39,7 +39,7 @@ def map_axes(results: Results) -> tuple[int, int]:
     Without the usual ones, columns are the numbers of which there are most, rows words if there
     are any.
     """
-    axes, varying = results.axes, results.varying
+    axes, varying = results.axes, laid_out(results)
     names = {axes[i].name: i for i in varying}
     by_size = sorted(varying, key=lambda i: (not axes[i].numeric, -len(axes[i].values)))
     free = [i for i in by_size if axes[i].name != ROWS] or by_size
@@ -50,13 +50,23 @@ def map_axes(results: Results) -> tuple[int, int]:
     return (rows if rows != columns else -1), columns
 
 
+def laid_out(results: Results) -> list[int]:
+    """The places of the axes that vary in the map: in a study without what is beyond its grid."""
+    beyond = set(results.beyond)
+    kept = [row["config"] for i, row in enumerate(results.settings) if i not in beyond]
+    names = {i: results.axes[i].name for i in results.varying}
+    return [i for i in names if len({canonical(config.get(names[i])) for config in kept}) > 1]
+
+
 def panels(results: Results) -> list[Panel]:
-    """The panels of the map, in the order of the axes' values."""
+    """The panels of the map, in the order of the axes' values; without what is beyond the grid."""
     rows, columns = map_axes(results)
     places = [place_of_values(results, axis) for axis in range(len(results.axes))]
     aside = aside_axes(results)
     found: dict[tuple[int, ...], Panel] = {}
     for setting, row in enumerate(results.settings):
+        if setting in results.beyond:
+            continue
         key = tuple(places[axis][setting] for axis in aside)
         names = [results.axes[axis].name for axis in aside]
         name = ", ".join(showing(name, row["config"].get(name)) for name in names)
@@ -76,12 +86,12 @@ def place_of_values(results: Results, axis: int) -> list[int]:
 def aside_axes(results: Results) -> list[int]:
     """The axes whose values get panels of their own; those that vary least come first.
 
-    Then the few settings that were tried beyond a grid come after all of the grid.
+    Then settings that were tried beyond a grid come after all of the grid.
     """
     rows, columns = map_axes(results)
     cells = math.prod(len(results.axes[axis].values) for axis in (rows, columns) if axis >= 0)
     aside: list[int] = []
-    for axis in results.varying:
+    for axis in laid_out(results):
         places = [place_of_values(results, other) for other in (*aside, axis)]
         if (
             axis not in (rows, columns)

@@ -13,9 +13,9 @@ import numpy as np
 
 from rnnparse.errors import MissingExtraError
 from rnnparse.files import write_atomically
-from rnnparse.study.layout import BUDGET, ColourScale, Panel, beside, best_of, map_axes, panels
-from rnnparse.study.results import Results, Source, load_results, series, showing, text, title
-from rnnparse.study.trends import as_curve, student_quantile
+from rnnparse.study.curve_plots import draw_curves
+from rnnparse.study.layout import ColourScale, Panel, best_of, map_axes, panels
+from rnnparse.study.results import Metric, Results, Source, load_results, text, title
 
 MAP, CURVES = "map.svg", "curves.svg"
 _SHORT = {"too few updates": "too few"}
@@ -28,11 +28,7 @@ _STYLE = {
     "svg.hashsalt": "rnnparse",
     "text.parse_math": False,
 }
-_COLOURS = ("#0072b2", "#d55e00", "#009e73", "#cc79a7", "#e69f00", "#56b4e9")
-_DASHES = ("-", "--", ":")
 _RAMP = ("#f6f3e9", "#cdded5", "#8ababe", "#428da5", "#185c82", "#0b355c")
-_MOST_PANELS, _MOST_LINES = 12, 9
-_OVER = 10  # what grows to more than so many times the start is cut off
 
 
 def write_svg(study: Source) -> list[Path]:
@@ -40,8 +36,9 @@ def write_svg(study: Source) -> list[Path]:
 
     The map has a panel for each combination of the axes that are neither its rows nor its columns,
     or the best of all where that were too many. The curves have a panel for each row of the map,
-    with a line for each column, all other axes as in the best setting: means over seeds with their
-    95 % intervals.
+    with a line for each column, all other axes as in the best setting: means over seeds, with the
+    seeds as thin lines or, of five and more, with their 95 % intervals. Where a line leaves the
+    drawing, "↑" tells how far it goes.
 
     Args:
         study: its folder, or its results.
@@ -61,7 +58,7 @@ def write_svg(study: Source) -> list[Path]:
     if not results.records:
         return []
     with matplotlib.rc_context(_STYLE):
-        drawings = {MAP: _draw_map(results), CURVES: _draw_curves(results)}
+        drawings = {MAP: _draw_map(results), CURVES: draw_curves(results)}
         return [_save(results.folder / name, drawn) for name, drawn in drawings.items()]
 
 
@@ -94,8 +91,27 @@ def _draw_map(results: Results) -> Any:
     axis_names = " by ".join(title(axis.name) for axis in (rows, columns) if axis)
     metric = title(results.metrics[0].name)
     figure.suptitle(f"{results.about['name']}: {metric}, {axis_names}", fontsize=10)
-    figure.tight_layout()
+    below = _list_beyond(results, figure, means)
+    figure.tight_layout(rect=(0, below, 1, 1))
     return figure
+
+
+def _list_beyond(results: Results, figure: Any, means: Sequence[float | None]) -> float:
+    """Tell of settings beyond the grid under the map; returns the share of the height for it."""
+    found = results.beyond
+    if not found:
+        return 0.0
+    metric = results.metrics[0]
+    told = [
+        f"{_number(metric, means[i])} {results.settings[i]['label']}: {results.name(i)}"
+        for i in found
+    ]
+    height = figure.get_figheight() + 0.2 + 0.17 * len(found)
+    figure.set_figheight(height)
+    for i, line in enumerate(["Beyond the grid", *told]):
+        place = (0.1 + 0.17 * (len(found) - i)) / height
+        figure.text(0.1 / figure.get_figwidth(), place, line, weight="normal" if i else "bold")
+    return float((0.25 + 0.17 * len(found)) / height)
 
 
 def _means(results: Results) -> list[float | None]:
@@ -133,8 +149,14 @@ def _draw_panel(
         axes.add_patch(Rectangle((column - 0.47, row - 0.46), 0.94, 0.92, color=fill, lw=0))
         label = results.settings[setting]["label"]
         ink = {"ha": "center", "color": "white" if _is_dark(fill) else "black"}
-        axes.text(column, row - 0.02, "–" if mean is None else f"{mean:.4g}", va="bottom", **ink)
+        axes.text(column, row - 0.02, _number(metric, mean), va="bottom", **ink)
         axes.text(column, row + 0.06, _SHORT.get(label, label), va="top", fontsize=6, **ink)
+
+
+def _number(metric: Metric, mean: float | None) -> str:
+    if mean is None:
+        return "–"
+    return f"{mean:.2f}" if metric.name == "dev_f1" else f"{mean:.4g}"
 
 
 def _colour(share: float) -> str:
@@ -147,110 +169,3 @@ def _is_dark(colour: str) -> bool:
     from matplotlib.colors import to_rgb
 
     return bool(np.dot(to_rgb(colour), (0.299, 0.587, 0.114)) < 0.5)
-
-
-def _draw_curves(results: Results) -> Any:
-    """A panel for each row of the map, with a line for each column."""
-    from matplotlib.figure import Figure
-
-    rows, columns = map_axes(results)
-    kind, name = _main_curve(results)
-    values = results.axes[rows].values[:_MOST_PANELS] if rows >= 0 else (None,)
-    across = min(3, len(values))
-    down = math.ceil(len(values) / across)
-    figure = Figure(figsize=(3.6 * across, 2.8 * down + 0.3))
-    drawn = list(figure.subplots(down, across, squeeze=False, sharex=True, sharey=True).flat)
-    for value, axes in zip(values, drawn, strict=False):
-        row = {results.axes[rows].name: value} if rows >= 0 else {}
-        settings = beside(results, results.best or 0, **row)
-        picks = np.linspace(0, len(settings) - 1, min(len(settings), _MOST_LINES)).round()
-        settings = [settings[int(i)] for i in picks]
-        _draw_lines(results, axes, settings, columns, (kind, name))
-        axes.set(xlabel=kind, ylabel=title(name))
-        if rows >= 0:
-            axes.set_title(showing(results.axes[rows].name, value), loc="left")
-    for axes in drawn[len(values) :]:
-        axes.set_axis_off()
-    _set_scales(drawn[0], [line for axes in drawn for line in axes.lines])
-    shared = _shared(results, (rows, columns))
-    figure.suptitle(f"{results.about['name']}{': ' if shared else ''}{shared}", fontsize=10)
-    figure.tight_layout()
-    return figure
-
-
-def _main_curve(results: Results) -> tuple[str, str]:
-    """Of updates if there are any, else of epochs; the objective if it is there."""
-    for kind in ("updates", "epochs"):
-        names = dict.fromkeys(name for r in results.records for name in series(r, kind))
-        for name in ("objective", "loss", *names):
-            if name in names:
-                return kind.removesuffix("s"), name
-    return "update", "objective"
-
-
-def _draw_lines(
-    results: Results, axes: Any, settings: Sequence[int], columns: int, curve: tuple[str, str]
-) -> None:
-    """Means over seeds, with their 95 % intervals; logarithmic where curves are far apart."""
-    kind, name = f"{curve[0]}s", curve[1]
-    for i, setting in enumerate(settings):
-        records = [results.records[trial] for trial in results.settings[setting]["trials"]]
-        low, mean, high = _band([as_curve(series(record, kind).get(name)) for record in records])
-        if not np.isfinite(mean).any():
-            continue
-        x = np.arange(1, len(mean) + 1)
-        axis = results.axes[columns].name if columns >= 0 else None
-        label = text(results.settings[setting]["config"].get(axis)) if axis else None
-        colour, dash = _COLOURS[i % len(_COLOURS)], _DASHES[i // len(_COLOURS)]
-        marker = "o" if len(mean) == 1 else None
-        axes.plot(x, mean, color=colour, ls=dash, lw=1.2, label=label, marker=marker)
-        axes.fill_between(x, low, high, color=colour, alpha=0.2, lw=0)
-    if columns >= 0 and axes.lines:
-        axes.legend(title=title(results.axes[columns].name), fontsize=6, title_fontsize=6)
-
-
-def _shared(results: Results, free: Sequence[int]) -> str:
-    """The values of the axes that vary in the study, but not in a drawing."""
-    config = results.settings[results.best or 0]["config"]
-    return ", ".join(
-        showing(axis.name, config.get(axis.name))
-        for axis in (results.axes[i] for i in results.varying if i not in free)
-        if axis.name not in BUDGET
-    )
-
-
-def _set_scales(axes: Any, lines: Sequence[Any]) -> None:
-    """Logarithmic ones where lines are positive and span a factor of 20, or differ in length.
-
-    Args:
-        axes: which the others share. lines: all that are drawn.
-    """
-    from matplotlib.ticker import FuncFormatter
-
-    plain = FuncFormatter(lambda value, _: f"{value:g}")
-    values = np.concatenate([[], *(np.asarray(line.get_ydata()) for line in lines)])
-    values = values[np.isfinite(values)]
-    if len(values) and 0 < 20 * values.min() < values.max():
-        axes.set_yscale("log")
-        axes.yaxis.set_major_formatter(plain)
-    limit = _OVER * max((line.get_ydata()[0] for line in lines), default=math.inf)
-    if len(values) and values.max() > limit > 0:
-        axes.set_ylim(top=limit)
-    lengths = [len(line.get_xdata()) for line in lines]
-    if lengths and max(lengths) >= 5 * min(lengths):
-        axes.set_xscale("log")
-        axes.xaxis.set_major_formatter(plain)
-
-
-def _band(curves: Sequence[np.ndarray]) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-    """Mean of curves of any lengths, with the ends of its 95 % interval where there are several."""
-    table = np.full((len(curves), max(map(len, curves), default=0)), math.nan)
-    for row, curve in zip(table, curves, strict=True):
-        row[: len(curve)] = curve
-    count = np.isfinite(table).sum(axis=0)
-    with np.errstate(invalid="ignore", divide="ignore"):
-        mean = np.nansum(table, axis=0) / count
-        deviation = np.sqrt(np.nansum((table - mean) ** 2, axis=0) / (count - 1))
-    quantile = np.array([student_quantile(n - 1) if n > 1 else math.nan for n in count])
-    half = quantile * deviation / np.sqrt(np.maximum(count, 1))
-    return mean - half, mean, mean + half

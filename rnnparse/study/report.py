@@ -112,6 +112,8 @@ def _context(results: Results) -> dict[str, Any]:
         "shown": bool(results.records),
         "convex": "bound" in data.series["epochs"],
         "several": any(len(row["trials"]) > 1 for row in results.settings),
+        "stretched": any(n > data.points for ns in data.lengths.values() for n in ns),
+        "alike": any(results.alike),
         "example": _example(results),
         "study": Markup(script_json(data.study())),
         "details": (Markup(line) for line in data.details()),

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator, Sequence
+import math
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 from rnnparse.study.diagnose import LABELS, RULES
 from rnnparse.study.evidence import EVIDENCE
-from rnnparse.study.layout import beside, map_axes
+from rnnparse.study.layout import beside, best_of, map_axes, place_of_values
 from rnnparse.study.records import STATUSES, canonical
 from rnnparse.study.results import TITLES, Results, series, title
 from rnnparse.study.stretches import draw_together, stretch_edges
@@ -82,6 +83,7 @@ class ReportData:
             "meanings": EVIDENCE,
             "titles": TITLES,
             "bounds": {"gap": "bound"},
+            "higher": [metric.name for metric in results.metrics if metric.higher],
             **self.series,
             "edges": {n: stretch_edges(n, self.points) for n in sorted(lengths) if n},
             "settings": self._settings(),
@@ -89,6 +91,7 @@ class ReportData:
             "errors": dict(self._errors()),
             "best": results.best,
             "map": dict(zip(("rows", "columns"), map_axes(results), strict=True)),
+            "beyond": results.beyond,
             "shown": self._shown(),
         }
 
@@ -122,7 +125,7 @@ class ReportData:
             "seed": [record["seed"] for record in records],
             "status": [STATUSES.index(record["status"]) for record in records],
             "label": [LABELS.index(found.label) for found in self.results.diagnoses],
-            "seconds": [record["seconds"] for record in records],
+            "seconds": [round(training_seconds(record), 3) for record in records],
         }
 
     def _errors(self) -> Iterator[tuple[int, str]]:
@@ -131,13 +134,26 @@ class ReportData:
                 yield trial, f"{record['error']['type']}: {record['error']['message']}"
 
     def _shown(self) -> list[int]:
-        """The settings that are drawn at first: the best, and the same in other columns."""
-        best = self.results.best
+        """The settings that are drawn at first: the best of each row of the map, or all of one.
+
+        Of many rows, those whose best are best; of many columns of one row, every so many.
+        """
+        results, best = self.results, self.results.best
         if best is None:
-            return list(range(min(1, len(self.results.settings))))
-        found = beside(self.results, best)
-        step = -(-len(found) // _FIRST_LINES)
-        return found[found.index(best) % step :: step]
+            return list(range(min(1, len(results.settings))))
+        rows, _ = map_axes(results)
+        if rows < 0:
+            found = beside(results, best)
+            step = -(-len(found) // _FIRST_LINES)
+            return found[found.index(best) % step :: step]
+        groups: dict[int, list[int]] = {}
+        for setting, place in enumerate(place_of_values(results, rows)):
+            groups.setdefault(place, []).append(setting)
+        means, metric = [mean for mean, _ in results.means[0]], results.metrics[0]
+        found = [best_of(means, groups[place], metric) for place in sorted(groups)]
+        sign = -1 if metric.higher else 1
+        ranked = sorted(found, key=lambda i: (means[i] is None, sign * (means[i] or 0.0)))
+        return [setting for setting in found if setting in ranked[:_FIRST_LINES]]
 
     def details(self) -> Iterator[str]:
         """A line for each trial: advice, evidence, curves, and the command to train it."""
@@ -157,8 +173,21 @@ class ReportData:
                 line[kind] = {
                     name: draw_together(found, cut) for name, found in series(record, kind).items()
                 }
+            if len(self.results.settings[of[trial]]["trials"]) > 1:
+                line["metrics"] = [self.results.value(trial, m.name) for m in self.results.metrics]
             line["command"] = self.results.command(trial)
             yield script_json(line)
+
+
+def training_seconds(record: Mapping[str, Any]) -> float:
+    """How long a trial's epochs took; all of it where they do not tell.
+
+    The first trial of a process begins with loading its packages, which says nothing of a setting.
+    """
+    seconds = [epoch.get("seconds") for epoch in record["epochs"]]
+    if not seconds or None in seconds:
+        return float(record["seconds"])
+    return math.fsum(seconds)
 
 
 def _canonical(values: Sequence[Any]) -> list[Any]:

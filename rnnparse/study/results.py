@@ -17,6 +17,7 @@ from rnnparse.errors import StudyError
 from rnnparse.study.comparison import Comparison, against_best, best_epoch
 from rnnparse.study.curve import OBJECTIVES
 from rnnparse.study.diagnose import Diagnosis, diagnose_all
+from rnnparse.study.grid import Grid
 from rnnparse.study.records import RecordFile, canonical, data_hash, read_study
 from rnnparse.study.summary import command, rows
 from rnnparse.study.trends import student_quantile
@@ -35,6 +36,7 @@ _HIGHER = re.compile(r"acc|auc|f1|f_?measure|precision|recall|bleu|score|iou")
 _FIRST = ("dev_f1", "objective", "loss")
 _NO_METRICS = ("beta", "saturation", "weight_norm", "violated")
 _MOST_METRICS = 6
+_MOST_BEYOND = 12
 
 
 def title(name: str) -> str:
@@ -122,6 +124,30 @@ class Results:
             values = [canonical(row["config"].get(axis.name)) for row in self.settings]
             groups.setdefault(tuple(numbers.setdefault(x, len(numbers)) for x in values), i)
         return [i for i in groups.values() if len(self.axes[i].values) > 1]
+
+    @cached_property
+    def beyond(self) -> list[int]:
+        """The few settings that were tried beyond a grid, such as the best ones with more epochs.
+
+        They stand beside a map of the grid, in the order of the axes' values; where they are many,
+        they belong to the map, and there are none here.
+        """
+        space = self.about["space"]
+        if not space.get("further"):
+            return []
+        grid = {canonical(config) for config in Grid(**{**space, "further": ()}).configs()}
+        configs = [row["config"] for row in self.settings]
+        found = [i for i, config in enumerate(configs) if canonical(config) not in grid]
+        if len(found) > min(_MOST_BEYOND, len(configs) - 1):
+            return []
+        axes = [self.axes[i] for i in self.varying]
+        order = [{canonical(value): i for i, value in enumerate(axis.values)} for axis in axes]
+
+        def place(setting: int) -> list[int]:
+            values = [canonical(configs[setting].get(axis.name)) for axis in axes]
+            return [places[value] for places, value in zip(order, values, strict=True)]
+
+        return sorted(found, key=place)
 
     @cached_property
     def metrics(self) -> list[Metric]:

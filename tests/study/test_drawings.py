@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import sys
 import xml.etree.ElementTree as ElementTree
 from pathlib import Path
@@ -11,13 +12,14 @@ import pytest
 
 from rnnparse.errors import MissingExtraError
 from rnnparse.study.curve import Curve
+from rnnparse.study.curve_plots import FEWEST_BANDED, draw_curves
 from rnnparse.study.hparams import write_hparams
 from rnnparse.study.layout import ColourScale, map_axes, panels
 from rnnparse.study.plots import write_svg
 from rnnparse.study.records import RECORDS
 from rnnparse.study.results import load_results, title
 from tests.study.made_up import QUESTION, QUICK, study_folder
-from tests.study.test_report import plain_study
+from tests.study.test_report import further_settings, plain_study, study_axes
 
 
 @pytest.fixture(scope="module")
@@ -58,9 +60,108 @@ def test_drawings_are_svg_with_names_values_and_diagnoses(folder: Path) -> None:
     for text in ("sgd", "adagrad", "adam", "0.001", "0.1", "batch size 512, L2 0.01", "failed"):
         assert text in shown
     best = max(mean for mean, _ in results.means[0] if mean is not None)
-    assert f"{best:.4g}" in shown
+    assert f"{best:.2f}" in shown
     assert {"sgd", "learning rate", "update", "objective"} <= set(texts(curves))
     assert any(text.startswith("made up: batch size") for text in texts(curves))
+
+
+def test_settings_beyond_the_grid_are_a_list_under_the_map(tmp_path: Path) -> None:
+    further = further_settings(tmp_path, 2)
+    folder = study_folder(tmp_path / "x", QUESTION, examples=600, further=further, sentences=20)
+    results = load_results(folder)
+    found = panels(results)
+    assert len(found) == 9 and all(len(panel.cells) == 9 for panel in found)
+    assert set(results.beyond).isdisjoint(
+        setting for panel in found for settings in panel.cells.values() for setting in settings
+    )
+    shown = texts(write_svg(folder)[0])
+    assert "Beyond the grid" in shown
+    for setting in results.beyond:
+        label = results.settings[setting]["label"]
+        assert any(t.endswith(f"{label}: {results.name(setting)}") for t in shown)
+
+
+def test_a_grid_of_one_rate_is_no_map_of_epochs(tmp_path: Path) -> None:
+    axes = {**QUICK, "learning_rate": (0.01,)}
+    first = {name: values[0] for name, values in {**study_axes(tmp_path), **axes}.items()}
+    further = [{**first, "epochs": 9, "patience": 4}]
+    results = load_results(study_folder(tmp_path / "x", axes, examples=600, further=further))
+    rows, columns = map_axes(results)
+    assert [results.settings[i]["config"]["epochs"] for i in results.beyond] == [9]
+    assert rows == -1 and results.axes[columns].name == "optimizer"
+
+
+def seeds_study(folder: Path, count: int, spread: float = 0.1) -> Path:
+    """A study of an accuracy near 1 whose seeds differ."""
+
+    def run(config: dict[str, float], seed: int) -> Curve:
+        values = [min(1.0, config["x"] + spread * (seed % 2) * (i % 3) / 2) for i in range(8)]
+        return Curve({}, [{"val_accuracy": value} for value in values])
+
+    return plain_study(folder, {"x": [0.8, 0.9]}, run, seeds=tuple(range(count)))
+
+
+def test_the_interval_of_two_seeds_does_not_widen_the_axis(tmp_path: Path) -> None:
+    (axes,) = draw_curves(load_results(seeds_study(tmp_path, 2))).axes
+    low, high = axes.get_ylim()
+    assert 0.75 < low < 0.8 and high == 1.0
+    thin = [line for line in axes.lines if line.get_linewidth() < 1]
+    assert len(axes.lines) == 6 and len(thin) == 4 and not axes.collections
+    assert sorted(map(tuple, (line.get_ydata() for line in thin)))[0] == (0.8,) * 8
+
+
+def test_many_seeds_have_a_band_of_their_interval(tmp_path: Path) -> None:
+    (axes,) = draw_curves(load_results(seeds_study(tmp_path, FEWEST_BANDED))).axes
+    low, high = axes.get_ylim()
+    assert 0.75 < low < 0.8 and high == 1.0
+    assert len(axes.lines) == 2 and len(axes.collections) == 2
+
+
+def growing_study(folder: Path) -> Path:
+    """A study with a trial that diverges, and one that does not."""
+    return plain_study(
+        folder,
+        {"factor": [0.9, 2.0], "kind": ["a"]},
+        lambda config, seed: Curve({"objective": [config["factor"] ** i for i in range(30)]}),
+    )
+
+
+def test_a_mark_tells_how_far_a_line_goes_that_leaves_the_drawing(tmp_path: Path) -> None:
+    figure = draw_curves(load_results(growing_study(tmp_path)))
+    (axes,) = figure.axes
+    top = axes.get_ylim()[1]
+    assert 10 < top < 200
+    marks = [text.get_text() for text in axes.texts]
+    assert marks == ["↑", "5.37e8"]  # 2 to the 29th
+    place = axes.texts[0].get_position()[0]
+    at = axes.transAxes.transform((place, 0))[0]
+    leaves = axes.transData.transform((math.ceil(math.log2(top)) + 1, top))[0]
+    assert at == pytest.approx(leaves, abs=20)
+    assert "↑" in texts(write_svg(tmp_path)[1])
+
+
+def test_what_rises_as_it_should_is_drawn_whole(tmp_path: Path) -> None:
+    def run(config: dict[str, float], seed: int) -> Curve:
+        epochs = [{"val_accuracy": 0.01 + 0.09 * i, "loss": 1.0 + i} for i in range(10)]
+        return Curve({}, epochs)
+
+    measure = {"name": "val_accuracy", "maximize": True}
+    for name, axes in {"one": [1], "two": [1, 2]}.items():
+        folder = plain_study(tmp_path / name, {"x": axes}, run, measure=measure)
+        (axes,) = draw_curves(load_results(folder)).axes
+        assert not axes.texts
+
+
+def test_numbers_of_axes_have_no_exponent_apart(tmp_path: Path) -> None:
+    def run(config: dict[str, float], seed: int) -> Curve:
+        return Curve({"objective": [-5e7 + 1e6 * i * config["x"] for i in range(20)]})
+
+    figure = draw_curves(load_results(plain_study(tmp_path, {"x": [1, 2]}, run)))
+    figure.canvas.draw()
+    (axes,) = figure.axes
+    labels = [label.get_text() for label in axes.get_yticklabels()]
+    assert axes.yaxis.get_offset_text().get_text() == ""
+    assert "-5e7" in labels and "-2e7" in labels
 
 
 def test_equal_studies_give_equal_drawings(tmp_path: Path) -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import csv
 import html.parser
+import itertools
 import json
 import re
 import sys
@@ -83,7 +84,7 @@ def plain_study(
     **about: Any,
 ) -> Path:
     """A study of a plain function: `curves(config, seed)` gives each trial's."""
-    space = Space(axes, about.pop("seeds", (0,)))
+    space, seconds = Space(axes, about.pop("seeds", (0,))), about.pop("seconds", 0.0)
     known = {"name": folder.name, "created": "2026-01-02T03:04:05+00:00", "versions": {}}
     write_study(
         folder,
@@ -93,7 +94,8 @@ def plain_study(
         for trial in space.trials():
             curve = curves(trial.config, trial.seed)
             data = data_hash(about.get("data", {}))
-            record = make_record(trial.config, trial.seed, "finished", curve, data=data)
+            shared = {"data": data, "seconds": seconds}
+            record = make_record(trial.config, trial.seed, "finished", curve, **shared)
             file.write(json.dumps(record) + "\n")
     return folder
 
@@ -383,14 +385,86 @@ def test_the_table_of_no_trial_has_its_columns(tmp_path: Path) -> None:
     assert line.startswith("id,rate,seed,status,diagnosis,")
 
 
-def test_settings_beyond_the_grid_have_panels_of_their_own(tmp_path: Path) -> None:
-    first = {name: values[0] for name, values in study_axes(tmp_path).items()}
-    further = [{**first, "optimizer": name, "epochs": 9, "patience": 4} for name in ("sgd", "adam")]
-    folder = study_folder(tmp_path / "both", QUESTION, examples=600, further=further, sentences=20)
-    study = Page(write_report(folder)).study()
+def further_settings(folder: Path, count: int) -> list[dict[str, Any]]:
+    """Settings of the question's grid with more epochs."""
+    first = {name: values[0] for name, values in study_axes(folder).items()}
+    values = itertools.product((256, 512, 1024), ("adam", "sgd"), (0.01, 0.1, 0.001))
+    names = ("batch_size", "optimizer", "learning_rate")
+    longer = {"epochs": 9, "patience": 4}
+    return [
+        {**first, **dict(zip(names, chosen, strict=True)), **longer}
+        for chosen in itertools.islice(values, count)
+    ]
+
+
+def test_the_few_settings_beyond_the_grid_are_told_apart(tmp_path: Path) -> None:
+    further = further_settings(tmp_path, 3)
+    within = {**further[0], "epochs": 5, "patience": 5}
+    folder = study_folder(
+        tmp_path / "both", QUESTION, examples=600, further=[*further, within], sentences=20
+    )
+    study, results = Page(write_report(folder)).study(), load_results(folder)
     names = [study["axes"][axis]["name"] for axis in study["varying"]]
     assert names == ["optimizer", "learning_rate", "batch_size", "l2", "epochs"]  # not patience
-    assert len(study["settings"]["label"]) == 83
+    assert len(study["settings"]["label"]) == 84
+    assert [results.settings[i]["config"] for i in study["beyond"]] == sorted(
+        further, key=lambda config: config["learning_rate"]
+    )
+
+
+def test_many_settings_beyond_the_grid_belong_to_its_map(tmp_path: Path) -> None:
+    further = further_settings(tmp_path, 13)
+    folder = study_folder(tmp_path / "x", QUESTION, examples=600, further=further, sentences=20)
+    assert load_results(folder).beyond == []
+
+
+def test_the_best_of_each_optimizer_is_drawn_at_first(tmp_path: Path) -> None:
+    folder = study_folder(tmp_path, QUESTION, examples=600, sentences=20)
+    results, study = load_results(folder), Page(write_report(folder)).study()
+    configs = [results.settings[i]["config"] for i in study["shown"]]
+    assert [config["optimizer"] for config in configs] == ["sgd", "adagrad", "adam"]
+    for setting, config in zip(study["shown"], configs, strict=True):
+        best = max(
+            mean
+            for (mean, _), row in zip(results.means[0], results.settings, strict=True)
+            if mean is not None and row["config"]["optimizer"] == config["optimizer"]
+        )
+        assert results.means[0][setting][0] == best
+
+
+def test_of_many_rows_the_best_six_are_drawn_at_first(tmp_path: Path) -> None:
+    ends = [0.5, 0.1, 0.9, 0.2, 0.8, 0.3, 0.4, 0.6]
+    folder = plain_study(
+        tmp_path,
+        {"kind": [str(end) for end in ends], "rate": [1, 2]},
+        lambda config, seed: Curve(
+            {"objective": [2.0, float(config["kind"]) * config["rate"]]},
+            [{"loss": float(config["kind"]) * config["rate"]}],
+        ),
+    )
+    results, study = load_results(folder), Page(write_report(folder)).study()
+    configs = [results.settings[i]["config"] for i in study["shown"]]
+    assert [config["kind"] for config in configs] == ["0.5", "0.1", "0.2", "0.3", "0.4", "0.6"]
+    assert all(config["rate"] == 1 for config in configs)
+
+
+def test_seconds_leave_out_the_start_of_a_process(tmp_path: Path) -> None:
+    epochs = [{"loss": 1.0, "seconds": 1.5}, {"loss": 0.5, "seconds": 1.25}]
+    folder = plain_study(
+        tmp_path,
+        {"timed": [True, False]},
+        lambda config, seed: Curve({}, epochs if config["timed"] else [{"loss": 1.0}]),
+        seconds=9.0,
+    )
+    assert Page(write_report(folder)).study()["trials"]["seconds"] == [2.75, 9.0]
+
+
+def test_the_marks_of_the_table_are_explained_beside_it(page: Page, tmp_path: Path) -> None:
+    (section,) = page.texts("section", id="settings")
+    assert "★ the best setting, ≈ within noise of it" in section
+    plain = plain_study(tmp_path, {"x": [1, 2]}, lambda c, s: Curve({"objective": [2.0, c["x"]]}))
+    (section,) = Page(write_report(plain)).texts("section", id="settings")
+    assert "★ the best setting" in section and "≈" not in section
 
 
 def study_axes(folder: Path) -> dict[str, Any]:

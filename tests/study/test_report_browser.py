@@ -13,7 +13,8 @@ from rnnparse.study.curve import Curve
 from rnnparse.study.report import write_report
 from tests.study.browser import Browser, find_browser
 from tests.study.made_up import QUESTION, QUICK, TEN_THOUSAND, study_folder
-from tests.study.test_report import EVIL, plain_study
+from tests.study.test_drawings import growing_study, seeds_study
+from tests.study.test_report import EVIL, further_settings, plain_study
 
 pytestmark = [
     pytest.mark.slow,
@@ -70,7 +71,9 @@ def test_the_page_renders_map_curves_and_table(browser: Browser, question: Path)
     assert len(browser.texts(".heat")) == 9
     assert len(browser.texts(".heat td button")) == 81
     assert browser.texts(".heat caption")[0] == "batch size 256 · L2 0.001"
-    assert len(browser.texts("#charts svg path.line")) == 2 * len(browser.texts("#picked li"))
+    shown = [text.split(" ")[0] for text in browser.texts("#picked b")]
+    assert shown == ["sgd", "adagrad", "adam"]
+    assert len(browser.texts("#charts svg path.line")) == 2 * len(shown)
     assert len(browser.texts("#body tr")) == 50
     assert browser.run("getComputedStyle(document.querySelector('.heat td button')).color")
     box = browser.run(
@@ -194,7 +197,9 @@ def test_axes_of_the_curves_can_be_logarithmic(browser: Browser, question: Path)
             browser.click(f"figure[data-kind=updates] {selector}")
         paths.append(browser.run("document.querySelector('#charts path.line').getAttribute('d')"))
     assert len(set(paths)) == 3
-    assert browser.run("document.querySelectorAll('#charts path.band').length") == 2  # of two seeds
+    # Two charts of one setting with two seeds, of which an interval says little.
+    assert browser.run("document.querySelectorAll('#charts path.seed').length") == 4
+    assert browser.run("document.querySelectorAll('#charts path.band').length") == 0
     browser.choose("figure[data-kind=updates] select", "update_ratio")
     assert browser.texts("figure[data-kind=updates] text.title")[-1] == "‖update‖ / ‖weights‖"
 
@@ -215,6 +220,68 @@ def test_bounds_are_dotted_and_what_diverged_ends_in_a_cross(
     assert len(browser.texts("figure[data-kind=epochs] path.bound")) == 1
 
 
+def ticks(browser: Browser, figure: str) -> list[float]:
+    """The numbers of the y axis of a chart."""
+    return [float(text) for text in browser.texts(f"{figure} svg text[text-anchor=end]")]
+
+
+@pytest.mark.parametrize("count", [2, 5])
+def test_intervals_do_not_widen_the_axes(browser: Browser, tmp_path: Path, count: int) -> None:
+    browser.open(write_report(seeds_study(tmp_path, count)))
+    found = ticks(browser, "figure[data-kind=epochs]")
+    assert min(found) >= 0.75 and max(found) == 1.0
+    top = browser.run("document.querySelector('figure[data-kind=epochs] path.line').getBBox().y")
+    assert top >= 10
+    bands, seeds = (
+        browser.run(f"document.querySelectorAll('#charts path.{name}').length")
+        for name in ("band", "seed")
+    )
+    assert (bands > 0, seeds) == ((False, 4) if count == 2 else (True, 0))
+
+
+def test_a_mark_tells_how_far_a_line_goes(browser: Browser, tmp_path: Path) -> None:
+    browser.open(write_report(growing_study(tmp_path)))
+    assert len(browser.texts("#picked li")) == 2
+    assert browser.texts("figure[data-kind=updates] text.exit") == ["↑ 5.37e8"]
+    assert max(ticks(browser, "figure[data-kind=updates]")) <= 100
+    browser.click("figure[data-kind=updates] .tick:nth-child(3) input")  # linear, cut off earlier
+    assert browser.texts("figure[data-kind=updates] text.exit") == ["↑ 5.37e8"]
+    assert max(ticks(browser, "figure[data-kind=updates]")) == 10
+
+
+def test_the_names_of_axes_stand_clear_of_their_numbers(browser: Browser, tmp_path: Path) -> None:
+    def run(config: dict[str, float], seed: int) -> Curve:
+        return Curve({"objective": [-1.25e10 + 1e8 * i * config["x"] for i in range(20)]})
+
+    browser.open(write_report(plain_study(tmp_path, {"x": [1, 2]}, run)))
+    edges = browser.run(
+        "[...document.querySelectorAll('figure[data-kind=updates] svg text')].map((e) =>"
+        "[e.classList.contains('title'), e.getBoundingClientRect()]).map(([t, r]) =>"
+        "[t, r.left, r.right, r.height > r.width])"
+    )
+    (name,) = [right for title, _, right, upright in edges if title and upright]
+    numbers_ = [left for title, left, _, _ in edges if not title]
+    assert len(numbers_) > 5 and name <= min(numbers_)
+
+
+def test_settings_beyond_the_grid_are_listed_under_the_map(
+    browser: Browser, tmp_path: Path
+) -> None:
+    further = further_settings(tmp_path, 3)
+    axes = {**QUESTION, "batch_size": (256, 512)}
+    browser.open(write_report(study_folder(tmp_path / "x", axes, further=further)))
+    assert len(browser.texts(".heat:not(.further)")) == 6
+    assert len(browser.texts(".heat:not(.further) td button")) == 54
+    names = browser.texts(".heat.further th")
+    assert len(names) == 3 and all(name.endswith("epochs 9") for name in names)
+    labels = browser.texts("#map-controls .choice span")
+    assert labels == ["colour", "rows", "columns", "batch size", "L2"]
+    browser.click(".heat.further tr:nth-child(2) button")
+    assert browser.texts("#picked b") == [names[1]]
+    browser.choose("#map-controls .choice:nth-child(4) select", "1")  # batch size 512
+    assert browser.texts(".heat.further th") == []
+
+
 def test_values_are_shown_under_the_pointer(browser: Browser, question: Path) -> None:
     browser.open(question)
     browser.run("document.querySelector('#charts').scrollIntoView()")
@@ -233,6 +300,8 @@ def test_a_row_unfolds_to_evidence_advice_and_command(browser: Browser, question
     (text,) = browser.texts("#body tr.open")
     assert "The rule of “" in text and "rnnparse train --optimizer" in text
     assert "seed 0" in text and "seed 1" in text and "travelled" in text
+    f1 = browser.texts("#body tr.open .evidence tbody tr:nth-child(1) td")[:2]
+    assert sum(map(float, f1)) / 2 == pytest.approx(numbers(column(browser, "dev F1"))[0], abs=0.01)
     assert browser.run("document.activeElement.className") == "unfold"
     browser.click("#body tr:nth-child(1) .unfold")
     assert browser.texts("#body tr.open") == []

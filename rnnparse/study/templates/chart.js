@@ -1,7 +1,8 @@
 "use strict";
 
-const MARGIN = { left: 58, right: 12, top: 10, bottom: 36 };
+const MARGIN = { right: 12, top: 10, bottom: 36 };
 const HEIGHT = 270;
+const BOTTOM = HEIGHT - MARGIN.bottom;
 
 /** A linear or logarithmic scale from values to pixels. */
 function scale(low, high, from, to, logarithmic) {
@@ -32,32 +33,44 @@ function ticks({ low, high, logarithmic }, count) {
   return found.map((value) => Number(value.toPrecision(12)));
 }
 
-/** What is cut off: the way of diverging lines beyond ten times the start. */
-function ceiling(lines) {
-  const starts = lines.map((line) => line.mean[0]).filter((value) => value > 0);
-  return lines.some((line) => line.broke) && starts.length ? 10 * Math.max(...starts) : Infinity;
+/** What is cut off: the way of diverging lines far beyond the start, and beyond all others. */
+function ceiling(lines, logarithmic) {
+  const calm = lines.filter((line) => !line.grows);
+  if (calm.length === lines.length) return Infinity;
+  const firsts = (calm.length ? calm : lines).map((line) => line.mean.find((v) => v != null) ?? 0);
+  const far = (logarithmic ? 100 : 10) * Math.max(...firsts);
+  const others = range(heights(calm), logarithmic, Infinity);
+  return Math.max(far > 0 ? far : -Infinity, others?.[1] ?? -Infinity);
 }
 
-/** The least and the greatest value to draw, with some room; null where there is none. */
+/**
+ * The least and the greatest value to draw; null where there is none.
+ *
+ * There is some room about them, but none beyond 0, 1 or 100, where many quantities end.
+ */
 function range(values, logarithmic, limit) {
   let [low, high] = [Infinity, -Infinity];
   for (const value of values) {
     if (value == null || (logarithmic && value <= 0)) continue;
     if (value < low) low = value;
-    if (value > high) high = Math.min(value, limit);
+    if (value > high) high = value;
   }
   if (low > high) return null;
-  if (logarithmic) return low === high ? [low / 2, high * 2] : [low / 1.05, high * 1.05];
+  if (limit > low && limit < high) high = limit;
+  if (logarithmic && low === high) return [low / 2, high * 2];
   const room = (high - low) * 0.04 || Math.abs(high) * 0.1 || 1;
-  return [low - room, high + room];
+  const [down, up] = logarithmic ? [low / 1.05, high * 1.05] : [low - room, high + room];
+  const ends = [0, 1, 100];
+  return [
+    ends.find((end) => down < end && end <= low) ?? down,
+    ends.find((end) => high <= end && end < up && end > low) ?? up,
+  ];
 }
 
-/** Everything that the y axis must show: means whole, bands as far as they are drawable. */
+/** Everything that the y axis must show. */
 function* heights(lines) {
   for (const line of lines) {
-    yield* line.mean;
-    if (line.low) yield* line.low;
-    if (line.high) yield* line.high;
+    yield* line.reach;
     if (line.bound) yield* line.bound.mean;
   }
 }
@@ -65,12 +78,12 @@ function* heights(lines) {
 /**
  * Draw lines with their bands into a box, with axes and, under the pointer, their values.
  *
- * Args: lines of {name, color, dash, x, mean, low, high, bound}; options of {logX, logY, xTitle,
- * yTitle}.
+ * Args: lines of {name, color, dash, x, mean, low, high, seeds, reach, bound, broke, grows}; options
+ * of {logX, logY, xTitle, yTitle}.
  */
 function drawChart(box, lines, { logX, logY, xTitle, yTitle }) {
   const width = Math.max(280, box.clientWidth || 560);
-  const yRange = range(heights(lines), logY, ceiling(lines));
+  const yRange = range(heights(lines), logY, ceiling(lines, logY));
   const last = Math.max(1, ...lines.map((line) => line.x.at(-1) ?? 1));
   const readout = make("div", { class: "readout", "aria-hidden": "true" });
   if (yRange === null) {
@@ -79,21 +92,24 @@ function drawChart(box, lines, { logX, logY, xTitle, yTitle }) {
     return;
   }
   const clip = `clip-${yTitle}-${xTitle}`.replace(/\W+/g, "-");
-  const x = scale(1, last === 1 ? 2 : last, MARGIN.left, width - MARGIN.right, logX);
-  const y = scale(...yRange, HEIGHT - MARGIN.bottom, MARGIN.top, logY);
+  const y = scale(...yRange, BOTTOM, MARGIN.top, logY);
+  const marks = ticks(y, 6);
+  const left = 28 + 7 * Math.max(3, ...marks.map((value) => show(value).length));
+  const right = width - MARGIN.right;
+  const x = scale(1, last === 1 ? 2 : last, left, right, logX);
   const picture = draw(
     "svg",
     { viewBox: `0 0 ${width} ${HEIGHT}`, width, height: HEIGHT, role: "img" },
     draw("title", {}, `${yTitle} by ${xTitle}: ${lines.map((line) => line.name).join("; ")}`),
-    axes(x, y, width, xTitle, yTitle),
+    axes(x, y, [left, right], marks, xTitle, yTitle),
     draw(
       "clipPath",
       { id: clip },
       draw("rect", {
-        x: MARGIN.left - 4,
+        x: left - 4,
         y: MARGIN.top - 4,
-        width: width - MARGIN.left,
-        height: HEIGHT - MARGIN.top - MARGIN.bottom + 8,
+        width: right - left + 8,
+        height: BOTTOM - MARGIN.top + 8,
       }),
     ),
     draw(
@@ -102,28 +118,29 @@ function drawChart(box, lines, { logX, logY, xTitle, yTitle }) {
       lines.map((line) => shade(line, x, y)),
       lines.map((line) => stroke(line, x, y)),
     ),
+    exits(lines, x, y, right),
   );
   follow(picture, readout, lines, x, xTitle);
   box.replaceChildren(picture, readout);
 }
 
-function axes(x, y, width, xTitle, yTitle) {
-  const [bottom, right] = [HEIGHT - MARGIN.bottom, width - MARGIN.right];
+function axes(x, y, [left, right], marks, xTitle, yTitle) {
   const parts = [];
-  for (const value of ticks(y, 6)) {
+  for (const value of marks) {
     const at = y.position(value);
-    parts.push(draw("line", { x1: MARGIN.left, x2: right, y1: at, y2: at, class: "grid" }));
-    parts.push(draw("text", { x: MARGIN.left - 6, y: at + 4, "text-anchor": "end" }, show(value)));
+    parts.push(draw("line", { x1: left, x2: right, y1: at, y2: at, class: "grid" }));
+    parts.push(draw("text", { x: left - 6, y: at + 4, "text-anchor": "end" }, show(value)));
   }
-  for (const value of ticks(x, width / 90).filter((v) => Number.isInteger(v) && v >= 1)) {
+  const count = (right - left) / 80;
+  for (const value of ticks(x, count).filter((v) => Number.isInteger(v) && v >= 1)) {
     const at = x.position(value);
-    parts.push(draw("line", { x1: at, x2: at, y1: bottom, y2: bottom + 4, class: "axis" }));
-    parts.push(draw("text", { x: at, y: bottom + 17, "text-anchor": "middle" }, show(value)));
+    parts.push(draw("line", { x1: at, x2: at, y1: BOTTOM, y2: BOTTOM + 4, class: "axis" }));
+    parts.push(draw("text", { x: at, y: BOTTOM + 17, "text-anchor": "middle" }, show(value)));
   }
-  const middle = (MARGIN.top + bottom) / 2;
+  const middle = (MARGIN.top + BOTTOM) / 2;
   parts.push(
-    draw("line", { x1: MARGIN.left, x2: right, y1: bottom, y2: bottom, class: "axis" }),
-    draw("text", { x: (MARGIN.left + right) / 2, y: HEIGHT - 3, class: "title" }, xTitle),
+    draw("line", { x1: left, x2: right, y1: BOTTOM, y2: BOTTOM, class: "axis" }),
+    draw("text", { x: (left + right) / 2, y: HEIGHT - 3, class: "title" }, xTitle),
     draw("text", { transform: `translate(11 ${middle}) rotate(-90)`, class: "title" }, yTitle),
   );
   return parts;
@@ -144,7 +161,7 @@ const path = (points) => points.map(([a, b]) => `${a.toFixed(1)} ${b.toFixed(1)}
 
 function shade(line, x, y) {
   if (!line.low) return [];
-  const within = (value) => (y.logarithmic && value != null && value < y.low ? y.low : value);
+  const within = (value) => (value == null ? null : Math.min(Math.max(value, y.low), y.high));
   const [low, high] = [line.low, line.high].map((edge) => pieces(line.x, edge.map(within), x, y));
   return low.flatMap((piece, i) => {
     const edge = high[i];
@@ -157,6 +174,9 @@ function shade(line, x, y) {
 function stroke(line, x, y) {
   const parts = [];
   const style = { stroke: line.color, "stroke-dasharray": line.dash, class: "line" };
+  for (const piece of line.seeds.flatMap((seed) => pieces(line.x, seed, x, y))) {
+    parts.push(draw("path", { ...style, class: "seed", d: `M${path(piece)}` }));
+  }
   const found = pieces(line.x, line.mean, x, y);
   for (const piece of found) {
     parts.push(draw("path", { ...style, d: `M${path(piece)}` }));
@@ -176,11 +196,44 @@ function stroke(line, x, y) {
 /** The last point that is seen of a line: its end, or where it leaves the plot. */
 function lastSeen(found) {
   const points = found.flat();
-  const last = points.findLastIndex((point) => point[1] >= MARGIN.top);
-  if (last === points.length - 1) return points[last];
-  const [x2, y2] = points[last + 1];
-  const [x1, y1] = points[last] ?? [x2, MARGIN.top];
-  return [x1 + ((x2 - x1) * (MARGIN.top - y1)) / (y2 - y1 || 1), MARGIN.top];
+  const last = points.findLastIndex((point) => !above(point));
+  return last === points.length - 1 ? points[last] : [leaves(points, last + 1), MARGIN.top];
+}
+
+const above = (point) => point[1] < MARGIN.top - 0.5;
+
+/** Where a line crosses the upper edge before point i. */
+function leaves(points, i) {
+  const [x2, y2] = points[i];
+  const [x1, y1] = points[i - 1] ?? [x2, MARGIN.top];
+  return x1 + ((x2 - x1) * (MARGIN.top - y1)) / (y2 - y1 || 1);
+}
+
+/** Marks where lines leave the plot, with how far they go: “↑ 12.3”. */
+function exits(lines, x, y, right) {
+  const found = lines.flatMap((line) => {
+    for (const values of [line.mean, ...line.seeds]) {
+      const points = pieces(line.x, values, x, y).flat();
+      const i = points.findIndex(above);
+      if (i < 0) continue;
+      const most = Math.max(...values.filter((value) => value != null));
+      return [{ at: leaves(points, i), most, line }];
+    }
+    return [];
+  });
+  const rows = [];
+  return found
+    .sort((a, b) => a.at - b.at)
+    .map(({ at, most, line }) => {
+      const text = show(most);
+      const wide = 24 + 7 * text.length;
+      const start = Math.min(at, right - wide);
+      const row = rows.findIndex((end) => end <= start);
+      rows[row < 0 ? rows.length : row] = start + wide;
+      const top = MARGIN.top + 14 * (row < 0 ? rows.length - 1 : row);
+      const arrow = draw("tspan", { fill: line.color }, "↑ ");
+      return draw("text", { x: start + 8, y: top + 11, class: "exit" }, arrow, text);
+    });
 }
 
 /** The mark at the end of a trial that diverged. */

@@ -85,6 +85,7 @@ class Curves {
       name: nameOf(setting),
       bound: bound ? curveOf(setting, chart.kind, bound, logY) : null,
       broke: labelOf(setting) === "diverged",
+      grows: diverges(setting) && !study.higher.includes(chart.quantity),
     };
   }
 
@@ -149,6 +150,10 @@ class Curves {
     );
   }
 }
+
+/** Whether a trial of a setting diverged. */
+const diverges = (setting) =>
+  trialsOf[setting].some((trial) => study.labels[study.trials.label[trial]] === "diverged");
 
 /** As many settings as can be drawn, evenly from all. */
 function thin(settings) {

@@ -51,10 +51,15 @@ function nameOf(setting, axes = varying) {
 function showMetric(setting, metric) {
   const { mean, half } = study.settings.metrics[metric];
   const { digits } = study.metrics[metric];
-  if (mean[setting] == null) return "–";
-  if (half[setting] == null)
-    return digits == null ? show(mean[setting]) : mean[setting].toFixed(digits);
+  if (mean[setting] == null || half[setting] == null) return showMean(setting, metric);
   return showWithHalf(mean[setting], half[setting], digits);
+}
+
+/** The mean alone, in the digits that one seed would have. */
+function showMean(setting, metric) {
+  const { mean } = study.settings.metrics[metric];
+  const { digits } = study.metrics[metric];
+  return digits == null || mean[setting] == null ? show(mean[setting]) : mean[setting].toFixed(digits);
 }
 
 /** A number and half its interval, with the digits that the interval makes worth while. */
@@ -62,9 +67,12 @@ function showWithHalf(mean, half, digits) {
   if (half === 0) return `${digits == null ? show(mean) : mean.toFixed(digits)} ± 0`;
   const magnitude = (value) => (value ? Math.floor(Math.log10(Math.abs(value))) : 0);
   const places = digits ?? Math.max(0, Math.min(1 - magnitude(half), 4 - magnitude(mean)));
-  if (places > 8 || Math.abs(mean) >= 1e6) return `${show(mean)} ± ${show(half)}`;
+  if (places > 5 || Math.max(Math.abs(mean), half) >= 1e5) return `${brief(mean)} ± ${brief(half)}`;
   return `${mean.toFixed(places)} ± ${half.toFixed(places)}`;
 }
+
+/** A great or small number in three digits. */
+const brief = (value) => value.toExponential(2).replace(/\.?0*e\+?/, "e");
 
 // 97.5 % quantiles of Student's t for 1, 2, ... degrees of freedom.
 const STUDENT = [
@@ -78,11 +86,15 @@ function positions(kind, setting) {
   return edges.slice(1).map((edge, i) => (edges[i] + 1 + edge) / 2);
 }
 
+/** So many seeds have a band; fewer are drawn themselves, as the interval of two says little. */
+const FEWEST_BANDED = 5;
+
 /**
- * A setting's curve of one quantity: {x, mean, low, high}, or null.
+ * A setting's curve of one quantity: {x, mean, low, high, seeds, reach}, or null.
  *
  * Of one seed, low and high are the least and greatest of each stretch, where stretches were drawn
- * together; of several, the 95 % interval of their mean, on the scale that is drawn.
+ * together; of many, the 95 % interval of their mean, on the scale that is drawn. `seeds` are those
+ * to draw, `reach` all values that an axis must show.
  */
 function curveOf(setting, kind, quantity, logarithmic) {
   const found = trialsOf[setting].map((trial) => detail(trial)[kind][quantity]).filter(Boolean);
@@ -90,28 +102,27 @@ function curveOf(setting, kind, quantity, logarithmic) {
   const x = positions(kind, setting);
   if (found.length === 1) {
     const only = found[0];
-    return Array.isArray(only) ? { x, mean: only, low: null, high: null } : { x, ...only };
+    if (Array.isArray(only)) return { x, mean: only, low: null, high: null, seeds: [], reach: only };
+    return { x, ...only, seeds: [], reach: [...only.mean, ...only.low, ...only.high] };
   }
   const means = found.map((one) => (Array.isArray(one) ? one : one.mean));
   const columns = x.map((_, i) => means.map((one) => one[i]).filter((value) => value != null));
   const positive = columns.every((values) => values.every((value) => value > 0));
   const bands = columns.map((values) => interval(values, logarithmic && positive));
-  return {
-    x,
-    mean: bands.map((b) => b[0]),
-    low: bands.map((b) => b[1]),
-    high: bands.map((b) => b[2]),
-  };
+  const [mean, low, high] = [0, 1, 2].map((i) => bands.map((band) => band[i]));
+  const reach = [mean, ...means].flat();
+  if (found.length < FEWEST_BANDED) return { x, mean, low: null, high: null, seeds: means, reach };
+  return { x, mean, low, high, seeds: [], reach };
 }
 
-/** Mean and 95 % interval; of the logarithms where a logarithmic axis shows them. */
+/** Mean and 95 % interval, if of many; of the logarithms where a logarithmic axis shows them. */
 function interval(values, logarithmic) {
   const n = values.length;
   if (n === 0) return [null, null, null];
   const numbers = logarithmic ? values.map(Math.log) : values;
   const back = logarithmic ? Math.exp : (value) => value;
   const mean = numbers.reduce((a, b) => a + b, 0) / n;
-  if (n === 1) return [back(mean), null, null];
+  if (n < FEWEST_BANDED) return [back(mean), null, null];
   const variance = numbers.reduce((a, b) => a + (b - mean) ** 2, 0) / (n - 1);
   const half = (STUDENT[n - 2] ?? 1.96) * Math.sqrt(variance / n);
   return [back(mean), back(mean - half), back(mean + half)];

@@ -1,20 +1,28 @@
 "use strict";
 
-/** Evidence of trials, a column each: what was measured, and what it means. */
+/** Evidence of trials, a column each: what they gave, what was measured, and what it means. */
 function evidenceTable(trials) {
   const columns = trials.map((trial) => detail(trial).evidence);
   const names = Object.keys(study.meanings).filter((name) =>
     columns.some((column) => name in column),
   );
-  const rows = names.map((name) =>
+  const row = (name, values, meaning) =>
     make(
       "tr",
       {},
-      make("th", { scope: "row" }, words(name)),
-      columns.map((column) => make("td", {}, show(column[name]))),
-      make("td", { class: "meaning" }, study.meanings[name]),
+      make("th", { scope: "row" }, name),
+      values.map((value) => make("td", {}, show(value))),
+      make("td", { class: "meaning" }, meaning),
+    );
+  const several = trials.length > 1 ? study.metrics : [];
+  const rows = [
+    ...several.map((metric, i) =>
+      row(metric.title, trials.map((trial) => detail(trial).metrics[i]), "of each seed"),
     ),
-  );
+    ...names.map((name) =>
+      row(words(name), columns.map((column) => column[name]), study.meanings[name]),
+    ),
+  ];
   const heads = trials.map((trial) =>
     make("th", { scope: "col" }, `seed ${study.trials.seed[trial]}`),
   );

@@ -3,6 +3,12 @@
 const BEST = "best of all";
 const SIDE_BY_SIDE = "side by side";
 const MOST_CELLS = 160;
+const beyond = new Set(study.beyond);
+const inGrid = study.settings.label.map((_, s) => s).filter((s) => !beyond.has(s));
+/** The axes that tell the settings of the map apart. */
+const laidOut = varying.filter(
+  (axis) => new Set(inGrid.map((s) => study.settings.config[axis][s])).size > 1,
+);
 const MOST_WIDE = 14; // columns with values in their cells
 
 // From the worst value to the best, as red, green, blue: lightness alone tells them apart, too.
@@ -43,10 +49,10 @@ class HeatMap {
   chooseOthers() {
     const size = (axis) => (axis < 0 ? 1 : study.axes[axis].values.length);
     const cells = size(this.rows) * size(this.columns);
-    const rest = varying.filter((axis) => axis !== this.rows && axis !== this.columns);
+    const rest = laidOut.filter((axis) => axis !== this.rows && axis !== this.columns);
     const aside = [];
     for (const axis of rest) {
-      const keys = new Set(study.settings.label.map((_, s) => panelKey([...aside, axis], s)));
+      const keys = new Set(inGrid.map((s) => panelKey([...aside, axis], s)));
       if (cells * keys.size <= MOST_CELLS) aside.push(axis);
     }
     this.others = new Map(rest.map((axis) => [axis, aside.includes(axis) ? SIDE_BY_SIDE : BEST]));
@@ -62,7 +68,7 @@ class HeatMap {
   }
 
   renderControls() {
-    const names = varying.map((axis) => [String(axis), title(study.axes[axis].name)]);
+    const names = laidOut.map((axis) => [String(axis), title(study.axes[axis].name)]);
     const metrics = study.metrics.map((metric, i) => [String(i), metric.title]);
     const parts = [
       choice("colour", metrics, String(this.metric), (value) => {
@@ -70,7 +76,7 @@ class HeatMap {
         this.render();
       }),
     ];
-    if (varying.length > 1) {
+    if (laidOut.length > 1) {
       const swap = (now, other) => (now === other ? null : now);
       parts.push(
         choice("rows", names, String(this.rows), (value) =>
@@ -101,11 +107,8 @@ class HeatMap {
       .filter(([, chosen]) => chosen === SIDE_BY_SIDE)
       .map(([axis]) => axis);
     aside.sort((a, b) => spread(a) - spread(b));
-    const fixed = [...this.others].filter(([, chosen]) => ![BEST, SIDE_BY_SIDE].includes(chosen));
-    const config = study.settings.config;
     const panels = new Map();
-    for (let setting = 0; setting < settingCount; setting += 1) {
-      if (fixed.some(([axis, value]) => config[axis][setting] !== Number(value))) continue;
+    for (const setting of inGrid.filter((s) => this.chosen(s))) {
       const key = panelKey(aside, setting);
       if (!panels.has(key)) panels.set(key, { name: nameOf(setting, aside), cells: new Map() });
       const place = `${this.at(this.rows, setting)},${this.at(this.columns, setting)}`;
@@ -117,6 +120,14 @@ class HeatMap {
     const compare = ([a], [b]) => order(a).reduce((sign, x, i) => sign || x - order(b)[i], 0);
     const perRow = aside.length ? study.axes[aside.at(-1)].values.length : 1;
     return { perRow, list: [...panels].sort(compare).map(([, panel]) => panel) };
+  }
+
+  /** Whether a setting has the values that are chosen of axes. */
+  chosen(setting) {
+    return [...this.others].every(
+      ([axis, value]) =>
+        [BEST, SIDE_BY_SIDE].includes(value) || this.at(axis, setting) === Number(value),
+    );
   }
 
   at(axis, setting) {
@@ -132,13 +143,14 @@ class HeatMap {
 
   render(scheme = darkness.matches ? "dark" : "light") {
     const { perRow, list } = this.panels();
+    const further = study.beyond.filter((setting) => this.chosen(setting));
     const shown = list.flatMap((panel) =>
       [...panel.cells.values()].map((cell) => this.bestOf(cell)),
     );
-    this.colours = new Colours(this.metric, shown, RAMPS[scheme]);
+    this.colours = new Colours(this.metric, [...shown, ...further], RAMPS[scheme]);
     const panels = list.map((panel) => this.table(panel, list.length > 1));
     const grid = make("div", { class: "panels", style: `--per-row:${perRow}` }, panels);
-    this.box.replaceChildren(grid, this.legend());
+    this.box.replaceChildren(grid, this.further(further), this.legend());
     this.mark(this.picked);
     this.dim(this.label);
   }
@@ -185,6 +197,19 @@ class HeatMap {
     );
   }
 
+  /** A list of the few settings that were tried beyond the grid. */
+  further(settings) {
+    if (!settings.length) return "";
+    const row = (setting) =>
+      make("tr", {}, this.cell([setting]), make("th", { scope: "row" }, nameOf(setting)));
+    return make(
+      "table",
+      { class: "heat further" },
+      make("caption", {}, "Beyond the grid"),
+      make("tbody", {}, settings.map(row)),
+    );
+  }
+
   cell(settings) {
     if (settings === undefined) return make("td", { class: "absent", title: "no trial" }, "·");
     const setting = this.bestOf(settings);
@@ -208,7 +233,7 @@ class HeatMap {
         click: (event) => this.onPick([setting], event.shiftKey || event.ctrlKey || event.metaKey),
       },
       icon(labelOf(setting)),
-      make("span", {}, value == null ? "–" : told.split(" ± ")[0]),
+      make("span", {}, showMean(setting, this.metric)),
     );
     return make("td", {}, button);
   }

@@ -19,7 +19,7 @@ class SettingTable {
     return make(
       "th",
       { scope: "col", class: column.kind },
-      make("button", { type: "button", click }, column.title),
+      make("button", { type: "button", click, title: column.hint }, column.title),
     );
   }
 
@@ -142,8 +142,8 @@ class SettingTable {
 }
 
 /**
- * Columns: {title, kind, key, cell, first, full}; `first` is the direction of the first click,
- * `full` what is shown of a cell that is cut off.
+ * Columns: {title, hint, kind, key, cell, first, full}; `hint` tells what the title means, `first`
+ * is the direction of the first click, `full` what is shown of a cell that is cut off.
  */
 function tableColumns() {
   const unfold = (setting, click, open) =>
@@ -187,6 +187,7 @@ function tableColumns() {
       metric: i,
       first: metric.higher ? -1 : 1,
       key: (s) => metricOf(s, i),
+      hint: study.seeds.length > 1 ? "mean of the seeds ± half its 95 % interval" : null,
       cell: (s) => [showMetric(s, i), i === 0 ? mark(s) : null],
     }),
   );
@@ -199,9 +200,12 @@ function tableColumns() {
       cell: (s) => String(trialsOf[s].length),
     });
   }
-  const seconds = (s) => trialsOf[s].reduce((sum, trial) => sum + study.trials.seconds[trial], 0);
+  const seconds = (s) =>
+    trialsOf[s].reduce((sum, t) => sum + study.trials.seconds[t], 0) / trialsOf[s].length;
+  const each = study.seeds.length > 1 ? ", mean of the seeds" : "";
   columns.push({
     title: "seconds",
+    hint: `time of the epochs${each}; where they have none, of the whole trial with its start`,
     kind: "number",
     first: -1,
     key: seconds,
