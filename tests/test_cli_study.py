@@ -172,6 +172,7 @@ def test_closed_streams_are_no_error_and_no_place_for_other_files(tmp_path: Path
         (["run", "missing.mrg"], "missing.mrg: no such file or folder"),
         (["run", "one.mrg"], "give more trees or --dev"),
         (["run", "one.mrg", "--dry-run"], "give more trees or --dev"),
+        (["run", "two.mrg", "--freeze", "W:Q", "--kbest", "5"], "no row of W matches 'Q'"),
         (["run", "two.mrg", "--address", "a:1"], "an address is for --backend ray or dask"),
         (["run", "two.mrg", "--backend", "cloud"], "backend must be one of processes, ray, dask"),
         (["run", "--grid", "bad.toml"], "bad.toml:2: l2 must not be negative"),
@@ -280,6 +281,16 @@ def test_a_dry_run_lists_the_trials(tmp_path: Path, capsys: pytest.CaptureFixtur
     plan = json.loads(capsys.readouterr().out)
     assert len(plan["trials"]) == 4 and plan["seconds"] > 0 and plan["plateau_seconds"] == 0
     assert not (tmp_path / "study").exists()
+
+
+def test_a_dry_run_of_a_single_setting_has_nothing_to_compare(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    bank = write_treebank(tmp_path / "train.mrg", 40)
+    assert main(["study", "run", bank, "--lr", "0.1", "--dry-run"]) == 0
+    printed = capsys.readouterr().out
+    assert printed.startswith("\nall: optimizer adagrad, learning_rate 0.1, ")
+    assert "\n1 runs to go, 0 have ended; " in printed
 
 
 def test_a_dry_run_of_a_large_grid_is_short(

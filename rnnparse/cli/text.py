@@ -71,11 +71,11 @@ def columns(header: Sequence[str], rows: Sequence[Sequence[object]]) -> str:
     widths = [max(map(len, column)) for column in zip(*cells, strict=True)]
     lines = []
     for row in cells:
-        first, *others = (
+        padded = [
             cell.rjust(width) if index else cell.ljust(width)
             for index, (cell, width) in enumerate(zip(row, widths, strict=True))
-        )
-        lines.append("  ".join([first, *others]).rstrip())
+        ]
+        lines.append("  ".join(padded).rstrip())
     return "\n".join(lines)
 
 

@@ -75,7 +75,8 @@ def prepare_problem(config: TrainingConfig, progress: bool = True) -> ProblemFil
         progress: whether to show progress bars.
 
     Raises:
-        RnnparseError: data that cannot be read, or no development part.
+        RnnparseError: data that cannot be read, no development part, or weights to freeze that
+            there are not.
     """
     if config.folds:
         raise ConfigError("a study needs a development part: give dev, not folds")
@@ -97,6 +98,7 @@ def prepare_problem(config: TrainingConfig, progress: bool = True) -> ProblemFil
         problem = make_problem(lists, trees, dev, vectors, config)
         write_arrays(path, to_arrays(SharedProblem(problem, vectors)))
     shared = read_problem(path, config)
+    shared.problem.frozen(config.freeze)  # an error at once, not in every trial
     assert shared.problem.tuning is not None
     counts = shared.problem.tuning.counts
     sizes = {"train": len(trees), "dev": len(dev)}
