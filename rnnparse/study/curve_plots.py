@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 import re
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from itertools import zip_longest
 from typing import Any
 
@@ -40,6 +40,11 @@ class _Line:
     label: str | None
     grows: bool
 
+    def of_logarithms(self) -> _Line:
+        """With the mean, and its interval, as a logarithmic axis has them: positive in any case."""
+        low, mean, high = np.exp(_band(np.log(self.seeds)))
+        return replace(self, mean=mean, band=self.band and (low, high))
+
 
 def draw_curves(results: Results) -> Any:
     """A panel for each row of the map, with a line for each column.
@@ -61,6 +66,8 @@ def draw_curves(results: Results) -> Any:
     drawn = list(figure.subplots(down, across, squeeze=False, sharex=True, sharey=True).flat)
     panels_ = [_lines(results, value, (kind, name)) for value in values]
     limits = _set_scales(drawn[0], [line for lines in panels_ for line in lines])
+    if drawn[0].get_yscale() == "log":
+        panels_ = [[line.of_logarithms() for line in lines] for lines in panels_]
     for i, (value, axes, lines) in enumerate(zip(values, drawn, panels_, strict=False)):
         for j, line in enumerate(lines):
             _draw_line(axes, line, _COLOURS[j % len(_COLOURS)], _DASHES[j // len(_COLOURS)])
@@ -105,10 +112,10 @@ def _line(results: Results, setting: int, columns: int, curve: tuple[str, str]) 
     kind, name = f"{curve[0]}s", curve[1]
     row = results.settings[setting]
     curves = [as_curve(series(results.records[i], kind).get(name)) for i in row["trials"]]
-    low, mean, high = _band(curves)
-    seeds = np.full((len(curves), len(mean)), math.nan)
+    seeds = np.full((len(curves), max(map(len, curves), default=0)), math.nan)
     for seed, values in zip(seeds, curves, strict=True):
         seed[: len(values)] = values
+    low, mean, high = _band(seeds)
     rises = any(metric.higher for metric in results.metrics if metric.name == name)
     return _Line(
         mean,
@@ -227,15 +234,14 @@ def _plain(value: float) -> str:
     return re.sub(r"e\+?(-?)0*", r"e\1", f"{value:g}")
 
 
-def _band(curves: Sequence[np.ndarray]) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-    """Mean of curves of any lengths, with the ends of its 95 % interval where there are several."""
-    table = np.full((len(curves), max(map(len, curves), default=0)), math.nan)
-    for row, curve in zip(table, curves, strict=True):
-        row[: len(curve)] = curve
+def _band(table: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+    """Mean of the rows, with the ends of its 95 % interval where there are many values."""
     count = np.isfinite(table).sum(axis=0)
-    with np.errstate(invalid="ignore", divide="ignore"):
+    with np.errstate(invalid="ignore", divide="ignore", over="ignore"):
         mean = np.nansum(table, axis=0) / count
         deviation = np.sqrt(np.nansum((table - mean) ** 2, axis=0) / (count - 1))
-    quantile = np.array([student_quantile(n - 1) if n > 1 else math.nan for n in count])
+    quantile = np.array(
+        [student_quantile(n - 1) if n >= FEWEST_BANDED else math.nan for n in count]
+    )
     half = quantile * deviation / np.sqrt(np.maximum(count, 1))
     return mean - half, mean, mean + half

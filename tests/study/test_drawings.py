@@ -117,6 +117,18 @@ def test_many_seeds_have_a_band_of_their_interval(tmp_path: Path) -> None:
     assert len(axes.lines) == 2 and len(axes.collections) == 2
 
 
+def test_means_on_a_logarithmic_axis_are_those_of_logarithms(tmp_path: Path) -> None:
+    folder = plain_study(
+        tmp_path,
+        {"x": [1]},
+        lambda config, seed: Curve({"objective": [100.0, 1.0 if seed else 25.0]}),
+        seeds=(0, 1),
+    )
+    (axes,) = draw_curves(load_results(folder)).axes
+    assert axes.get_yscale() == "log"
+    assert axes.lines[0].get_ydata() == pytest.approx([100.0, 5.0])
+
+
 def growing_study(folder: Path) -> Path:
     """A study with a trial that diverges, and one that does not."""
     return plain_study(

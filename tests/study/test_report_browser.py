@@ -110,6 +110,18 @@ def test_settings_without_a_value_come_last_whichever_way(browser: Browser, ques
         assert len(values) == 3 and values[-1] == "–" and "–" not in values[:2]
 
 
+def test_marks_leave_the_numbers_below_each_other(browser: Browser, question: Path) -> None:
+    browser.open(question)
+    place = browser.texts("#head th").index("dev F1") + 1
+    ends = browser.run(
+        f"[...document.querySelectorAll('#body td:nth-child({place})')].map((cell) => {{"
+        "const range = document.createRange(); range.selectNode(cell.firstChild);"
+        "return [cell.innerText.slice(-1), Math.round(range.getBoundingClientRect().right)]; })"
+    )
+    assert {"★", "≈"} < {last for last, _ in ends}
+    assert len({end for _, end in ends}) == 1
+
+
 def test_the_keyboard_sorts_too(browser: Browser, question: Path) -> None:
     browser.open(question)
     browser.run("document.querySelector('#head button').focus()")
@@ -192,7 +204,7 @@ def test_axes_of_the_curves_can_be_logarithmic(browser: Browser, question: Path)
     browser.open(question)
     browser.click(".heat tbody tr:nth-child(3) td:nth-child(4) button")
     paths = []
-    for selector in (None, ".tick:nth-child(2) input", ".tick:nth-child(3) input"):
+    for selector in (None, ".tick:nth-child(1) input", ".tick:nth-child(2) input"):
         if selector:
             browser.click(f"figure[data-kind=updates] {selector}")
         paths.append(browser.run("document.querySelector('#charts path.line').getAttribute('d')"))
@@ -244,7 +256,7 @@ def test_a_mark_tells_how_far_a_line_goes(browser: Browser, tmp_path: Path) -> N
     assert len(browser.texts("#picked li")) == 2
     assert browser.texts("figure[data-kind=updates] text.exit") == ["↑ 5.37e8"]
     assert max(ticks(browser, "figure[data-kind=updates]")) <= 100
-    browser.click("figure[data-kind=updates] .tick:nth-child(3) input")  # linear, cut off earlier
+    browser.click("figure[data-kind=updates] .tick:nth-child(2) input")  # linear, cut off earlier
     assert browser.texts("figure[data-kind=updates] text.exit") == ["↑ 5.37e8"]
     assert max(ticks(browser, "figure[data-kind=updates]")) == 10
 

@@ -41,8 +41,7 @@ class Curves {
       choice("curve", titles, chart.quantity, (name) =>
         redraw(Object.assign(chart, { quantity: name, logY: null })),
       ),
-      chart.boxes.logX,
-      chart.boxes.logY,
+      make("span", { class: "ticks" }, chart.boxes.logX, chart.boxes.logY),
     );
     chart.figure = make("figure", { "data-kind": kind }, controls, chart.plot);
     return chart;

@@ -223,10 +223,11 @@ function mixture(setting) {
   return same === trials.length ? null : make("small", {}, ` ${same} of ${trials.length}`);
 }
 
+/** The mark of a setting; an empty one keeps the numbers of a column below each other. */
 function mark(setting) {
   if (setting === study.best)
     return make("span", { class: "mark", title: "the best setting" }, " ★");
-  if (!study.settings.alike[setting]) return null;
+  if (!study.settings.alike[setting]) return make("span", { class: "mark" });
   return make("span", { class: "mark", title: "within noise of the best" }, " ≈");
 }
 
