@@ -53,6 +53,8 @@ def map_axes(results: Results) -> tuple[int, int]:
 def laid_out(results: Results) -> list[int]:
     """The places of the axes that vary in the map: in a study without what is beyond its grid."""
     beyond = set(results.beyond)
+    if not beyond:
+        return results.varying
     kept = [row["config"] for i, row in enumerate(results.settings) if i not in beyond]
     names = {i: results.axes[i].name for i in results.varying}
     return [i for i in names if len({canonical(config.get(names[i])) for config in kept}) > 1]
