@@ -45,6 +45,12 @@ _METHODS = (
     "where there are several; without counts by sentence, from the seeds (Welch). As the best of "
     "many is so partly by luck, intervals and p-values allow for the number of the others "
     "(Bonferroni): the setting that is truly best is not called worse in 95 % of studies.",
+    "Seconds of a setting are those of its epochs, the mean of its seeds, without what a process "
+    "needs to start; of the whole trial where epochs do not tell. The seconds in all are of whole "
+    "trials.",
+    "Where a trial diverged, what goes beyond ten times the start of the others (a hundred times "
+    "on a logarithmic axis) and beyond all others is cut off; ↑ has the greatest value of the "
+    "line.",
     "Long curves are drawn together in stretches, as their mean with the least and the greatest "
     "value. Colours of the map go from the best value to the worst, or to what is three times as "
     "far from the best as the middle one.",
