@@ -261,6 +261,15 @@ def test_a_mark_tells_how_far_a_line_goes(browser: Browser, tmp_path: Path) -> N
     assert max(ticks(browser, "figure[data-kind=updates]")) == 10
 
 
+def test_numbers_beyond_single_precision_can_be_drawn(browser: Browser, tmp_path: Path) -> None:
+    def run(config: dict[str, float], seed: int) -> Curve:
+        return Curve({"objective": [1.0, *(config["x"] * 10.0**i for i in range(1, 300))]})
+
+    browser.open(write_report(plain_study(tmp_path, {"x": [1, 1e-300]}, run)))
+    browser.run("document.querySelector('figure .ticks label:nth-child(2) input').click()")
+    assert browser.texts("figure[data-kind=updates] text.exit") == ["↑ 1e299"]
+
+
 def test_the_names_of_axes_stand_clear_of_their_numbers(browser: Browser, tmp_path: Path) -> None:
     def run(config: dict[str, float], seed: int) -> Curve:
         return Curve({"objective": [-1.25e10 + 1e8 * i * config["x"] for i in range(20)]})

@@ -78,8 +78,8 @@ function* heights(lines) {
 /**
  * Draw lines with their bands into a box, with axes and, under the pointer, their values.
  *
- * Args: lines of {name, color, dash, x, mean, low, high, seeds, reach, bound, broke, grows}; options
- * of {logX, logY, xTitle, yTitle}.
+ * Args: lines of {name, color, dash, x, mean, low, high, seeds, reach, bound, broke, grows, single};
+ * options of {logX, logY, xTitle, yTitle}.
  */
 function drawChart(box, lines, { logX, logY, xTitle, yTitle }) {
   const width = Math.max(280, box.clientWidth || 560);
@@ -146,12 +146,16 @@ function axes(x, y, [left, right], marks, xTitle, yTitle) {
   return parts;
 }
 
+// Browsers draw with numbers of single precision.
+const FAR = 1e5;
+
 /** The points of a curve, cut into pieces where a value is missing or cannot be drawn. */
 function pieces(xs, values, x, y) {
+  const height = (value) => Math.min(Math.max(y.position(value), -FAR), FAR);
   const found = [[]];
   values.forEach((value, i) => {
     const drawable = value != null && (value > 0 || !y.logarithmic);
-    if (drawable) found.at(-1).push([x.position(xs[i]), y.position(value)]);
+    if (drawable) found.at(-1).push([x.position(xs[i]), height(value)]);
     else if (found.at(-1).length) found.push([]);
   });
   return found.filter((piece) => piece.length);
@@ -216,7 +220,8 @@ function exits(lines, x, y, right) {
       const points = pieces(line.x, values, x, y).flat();
       const i = points.findIndex(above);
       if (i < 0) continue;
-      const most = Math.max(...values.filter((value) => value != null));
+      const far = line.single ? line.reach : values;
+      const most = Math.max(...far.filter((value) => value != null));
       return [{ at: leaves(points, i), most, line }];
     }
     return [];

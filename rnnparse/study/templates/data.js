@@ -90,7 +90,7 @@ function positions(kind, setting) {
 const FEWEST_BANDED = 5;
 
 /**
- * A setting's curve of one quantity: {x, mean, low, high, seeds, reach}, or null.
+ * A setting's curve of one quantity: {x, mean, low, high, seeds, reach, single}, or null.
  *
  * Of one seed, low and high are the least and greatest of each stretch, where stretches were drawn
  * together; of many, the 95 % interval of their mean, on the scale that is drawn. `seeds` are those
@@ -102,8 +102,9 @@ function curveOf(setting, kind, quantity, logarithmic) {
   const x = positions(kind, setting);
   if (found.length === 1) {
     const only = found[0];
-    if (Array.isArray(only)) return { x, mean: only, low: null, high: null, seeds: [], reach: only };
-    return { x, ...only, seeds: [], reach: [...only.mean, ...only.low, ...only.high] };
+    const drawn = Array.isArray(only) ? { mean: only, low: null, high: null } : only;
+    const reach = Object.values(drawn).flatMap((values) => values ?? []);
+    return { x, ...drawn, seeds: [], reach, single: true };
   }
   const means = found.map((one) => (Array.isArray(one) ? one : one.mean));
   const columns = x.map((_, i) => means.map((one) => one[i]).filter((value) => value != null));
