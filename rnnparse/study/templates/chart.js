@@ -78,8 +78,8 @@ function* heights(lines) {
 /**
  * Draw lines with their bands into a box, with axes and, under the pointer, their values.
  *
- * Args: lines of {name, color, dash, x, mean, low, high, seeds, reach, bound, broke, grows, single};
- * options of {logX, logY, xTitle, yTitle}.
+ * Args: lines of {name, color, dash, bound, broke, grows} and what `curveOf` gives; options of
+ * {logX, logY, xTitle, yTitle}.
  */
 function drawChart(box, lines, { logX, logY, xTitle, yTitle }) {
   const width = Math.max(280, box.clientWidth || 560);
