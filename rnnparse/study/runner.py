@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import os
 import shutil
+import signal
+import threading
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
@@ -226,7 +228,7 @@ class Study:
         self, waiting: Sequence[Trial], ended: Sequence[Mapping[str, Any]], show: bool
     ) -> None:
         hashed = data_hash(self.data)
-        with ExitStack() as stack:
+        with _one_interrupt(), ExitStack() as stack:
             pool = stack.enter_context(open_pool(self.backend, self.jobs, self.address))
             signs = stack.enter_context(self._signs()) if pool.local else None
             progress = stack.enter_context(
@@ -265,6 +267,26 @@ class Study:
             f"{len(ended)} of {len(self.trials)} trials are kept in {self.folder}; "
             f"the same command runs the others{how}"
         )
+
+
+@contextmanager
+def _one_interrupt() -> Iterator[None]:
+    """Let Ctrl-C interrupt once: another would break off the end of the workers, and hang."""
+    before = signal.getsignal(signal.SIGINT)
+    here = threading.current_thread() is threading.main_thread()
+    if not here or before is not signal.default_int_handler:
+        yield
+        return
+
+    def interrupt(number: int, frame: Any) -> None:
+        signal.signal(signal.SIGINT, signal.SIG_IGN)
+        raise KeyboardInterrupt
+
+    signal.signal(signal.SIGINT, interrupt)
+    try:
+        yield
+    finally:
+        signal.signal(signal.SIGINT, before)
 
 
 def _pickled(function: Callable[..., Any]) -> bytes:

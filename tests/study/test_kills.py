@@ -139,6 +139,17 @@ def test_a_study_whose_driver_is_killed_thrice_ends_as_an_undisturbed_one(
     assert records(tmp_path) == undisturbed
 
 
+@pytest.mark.parametrize("pause", [0.0, 0.01, 0.02, 0.05])
+def test_ctrl_c_twice_ends_it_as_well(tmp_path: Path, pause: float) -> None:
+    driver = Driver(tmp_path, pause=1000)
+    wait_until(lambda: len(driver.workers()) == 2)
+    for _ in range(2):
+        os.killpg(driver.process.pid, signal.SIGINT)
+        time.sleep(pause)
+    assert driver.end()[0] in (-signal.SIGINT, 130)
+    driver.wait_for_no_worker()
+
+
 def test_workers_end_soon_after_their_driver_in_the_midst_of_a_trial(tmp_path: Path) -> None:
     driver = Driver(tmp_path, pause=1000)
     wait_until(lambda: len(driver.workers()) == 2)
