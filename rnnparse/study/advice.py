@@ -6,6 +6,7 @@ from collections.abc import Callable, Mapping
 from typing import Any
 
 from rnnparse.study.evidence import FLAT, Findings
+from rnnparse.study.space import RATES
 
 USUAL_RATIO = 0.01
 """Updates of at most this share of the weights settle down, by the rule of thumb."""
@@ -13,10 +14,17 @@ SMALL_RATIO = 0.001
 """Updates below this share hardly move the weights."""
 DOMINANT = 0.5
 """The L2 term is worth a warning from this share of the objective on."""
+FAR_ENOUGH = 0.5
+"""No longer steps are advised where they sum up to this share of the weights' length."""
+LITTLE = 0.001
+"""Smaller shares of the fall than this are not told apart."""
 RESTED = 5
 """Epochs without a better dev F1 after which more of them promise none."""
 SATURATED = 0.5
 """Saturation is worth a warning from this share of the units on."""
+
+_DEV = {"dev_f1": "Dev F1 has fallen", "val_loss": "Validation loss has risen"}
+_AT_REST = {"dev_f1": "Dev F1 has not risen", "val_loss": "Validation loss has not fallen"}
 
 Config = Mapping[str, Any]
 
@@ -27,12 +35,12 @@ def advise(label: str, found: Findings | None, config: Config) -> str:
     Args:
         label: one of `rnnparse.study.diagnose.LABELS`, but not "failed".
         found: what was measured; None where not even the first objective was finite.
-        config: the trial's settings; `learning_rate`, `optimizer` and `l2` are read.
+        config: the trial's settings; the rate, `optimizer` and `l2` are read.
     """
     if found is None:
         return (
-            "The objective is no finite number from the start: look at the data and the starting "
-            "weights, not at the rate."
+            "The objective is no number, or beyond all bounds, from the start: look at the data "
+            "and the starting weights, not at the rate."
         )
     sentences = [_ADVICE[label](found, config)]
     if label != "diverged" and found.penalty is not None and found.penalty.share >= DOMINANT:
@@ -74,7 +82,7 @@ def _on_overfitting(found: Findings, config: Config) -> str:
     assert dev is not None
     remedy = "raise l2" if "l2" in config else "regularise"
     return (
-        f"Dev F1 has fallen by {dev.drop:.3g} since epoch {dev.peak_epoch} while the objective "
+        f"{_DEV[dev.name]} by {dev.drop:.3g} since epoch {dev.peak_epoch} while the objective "
         f"falls on: stop there, or {remedy}."
     )
 
@@ -84,14 +92,20 @@ def _on_oscillating(found: Findings, config: Config) -> str:
     share = o.amplitude / (abs(o.end) or o.scale)
     return (
         f"The objective swings by {_percent(share)} of its level and does not fall"
-        f"{_with_ratio(found)}: {_smaller_steps(found, config, 3)}."
+        f"{_with_ratio(found)}: {_smaller_steps(found, config, 3, most=10)}."
     )
 
 
 def _on_converged(found: Findings, config: Config) -> str:
     convex = found.convex
     if convex is None:
-        return "Nothing is to be gained by more updates."
+        o = found.objective
+        share = o.gain * o.scale / (o.fall or o.scale)
+        brought = _percent(share) if share >= LITTLE else f"less than {_percent(LITTLE)}"
+        return (
+            f"The last half of the {o.unit}s brought {brought} of the fall: more of them promise "
+            "little."
+        )
     text = f"The best iterate is {convex.gap:.3g} above the optimum {convex.optimum:.4g}"
     if convex.decay is not None:
         exponent, low, high = convex.decay
@@ -113,24 +127,25 @@ def _on_stalled(found: Findings, config: Config) -> str:
     if steps.ratio_change is not None and steps.ratio_change < 0.1:
         return (
             f"The updates have shrunk to {_percent(steps.ratio_change)} of what they were before "
-            f"the objective was low: {_larger_steps(config, 10)}, or let it fall more slowly."
+            f"the objective was low: {_larger_steps(found, config, 10)}, or let it fall more "
+            "slowly."
         )
     if steps.ratio is not None and steps.ratio < SMALL_RATIO:
         factor = USUAL_RATIO / steps.ratio if steps.ratio else 10
         return (
             f"The objective does not fall; updates are only {_percent(steps.ratio)} of the "
-            f"weights: {_larger_steps(config, min(factor, 100))}."
+            f"weights: {_larger_steps(found, config, factor)}."
         )
     return "The objective does not fall, nor is it low: try other rates, or another start."
 
 
 def _on_too_few(found: Findings, config: Config) -> str:
     o, steps = found.objective, found.steps
-    count = f"{len(o.curve)} {o.unit}s"
+    count = f"{len(o.curve)} {o.unit}{'' if len(o.curve) == 1 else 's'}"
     if o.trend is None or (o.gain_low <= 0 and (found.progress is None or found.progress > 0.2)):
         return (
-            f"{count} are too few to tell the slope from the noise: take smaller batches or more "
-            "epochs."
+            f"{count} {'is' if len(o.curve) == 1 else 'are'} too few to tell the slope from the "
+            "noise: take smaller batches or more epochs."
         )
     facts = []
     if steps.travelled is not None:
@@ -144,27 +159,30 @@ def _on_too_few(found: Findings, config: Config) -> str:
         more += f" (at this slope {_rounded(found.needed):g} times as many updates)"
     if steps.ratio is not None:
         factor = min(factor, USUAL_RATIO / steps.ratio if steps.ratio else factor)
-    if factor < 2:
+    if factor < 2 or (steps.travelled or 0.0) >= FAR_ENOUGH:
         return f"{count} {did}: {more}."
-    return f"{count} {did}: {_larger_steps(config, factor)}, or {more}."
+    return f"{count} {did}: {_larger_steps(found, config, factor)}, or {more}."
 
 
 def _on_improving(found: Findings, config: Config) -> str:
     o = found.objective
     share = o.gain * o.scale / (o.fall or o.scale)
-    brought = f"the last half of the {o.unit}s brought {_percent(share)} of the fall"
+    if o.fall <= 0:
+        return f"The objective falls, but not below its start: {_smaller_steps(found, config, 3)}."
+    brought = f"the last half of the {o.unit}s brought {_percent(min(share, 1.0))} of the fall"
     if found.convex is None and found.dev is not None and found.dev.since_best >= RESTED:
         return (
-            f"Dev F1 has not risen for {found.dev.since_best} epochs, though the objective falls "
-            f"on ({brought}): more epochs would not raise it."
+            f"{_AT_REST[found.dev.name]} for {found.dev.since_best} epochs, though the objective "
+            f"falls on ({brought}): more epochs promise nothing better."
         )
     text = f"{brought[0].upper()}{brought[1:]}: more epochs"
     if found.convex is not None and o.gain <= FLAT:
         text = "The best iterate still nears the optimum: more epochs, or a rate that falls"
     elif found.needed is not None and found.needed >= 2:
         text += f", about {_rounded(found.needed):g} times as many"
-    if found.steps.ratio is not None and found.steps.ratio < SMALL_RATIO:
-        text += f", or {_larger_steps(config, 3)}"
+    small = found.steps.ratio is not None and found.steps.ratio < SMALL_RATIO
+    if small or found.best_rate is not None:
+        text += f", or {_larger_steps(found, config, 3)}"
     return text + "."
 
 
@@ -199,26 +217,33 @@ _ADVICE: dict[str, Callable[[Findings, Config], str]] = {
 
 def _with_ratio(found: Findings) -> str:
     ratio = found.steps.ratio
-    return "" if ratio is None else f"; updates are {_percent(ratio)} of the weights"
+    if ratio is None:
+        return ""
+    long = f"{ratio:.3g} times as long as" if ratio >= 10 else f"{_percent(ratio)} of"
+    return f"; updates are {long} the weights"
 
 
-def _smaller_steps(found: Findings, config: Config, least: float) -> str:
+def _smaller_steps(found: Findings, config: Config, least: float, most: float = 100) -> str:
     ratio = found.steps.ratio
     factor = least if ratio is None else max(least, ratio / USUAL_RATIO)
-    return _change(config, 1 / _rounded(min(factor, 100)))
+    return _change(found, config, 1 / _rounded(min(factor, most)))
 
 
-def _larger_steps(config: Config, factor: float) -> str:
-    return _change(config, _rounded(min(max(factor, 3), 100)))
+def _larger_steps(found: Findings, config: Config, factor: float) -> str:
+    # Only updates that stay small against the weights can safely become so much longer.
+    most = SMALL_RATIO / found.steps.ratio if found.steps.ratio else 10
+    return _change(found, config, _rounded(min(max(factor, 3), max(10, most), 100)))
 
 
-def _change(config: Config, factor: float) -> str:
-    """The advice to make steps longer or shorter by a factor."""
+def _change(found: Findings, config: Config, factor: float) -> str:
+    """The advice to make steps longer or shorter by a factor, or to take what did best."""
+    if found.best_rate is not None:
+        return f"take {found.best_rate}, which got lowest with all else equal"
     name = "rate"
     if str(config.get("optimizer", "")).lower() == "levenberg-marquardt":
         name, factor = "damping", 1 / factor
     times, verb = (factor, "multiply") if factor > 1 else (1 / factor, "divide")
-    rate = config.get("learning_rate")
+    rate = next((config[axis] for axis in RATES if axis in config), None)
     to = f" ({rate:g} → {rate * factor:.3g})" if isinstance(rate, (int, float)) else ""
     return f"{verb} the {name} by {times:.3g}{to}"
 

@@ -139,11 +139,10 @@ def axis_shares(results: Results) -> dict[str, float]:
     axes = [results.axes[i] for i in results.varying]
     if results.metrics[0].name in ("objective", "loss") and OTHER_SCALES & {a.name for a in axes}:
         return {}
-    added = {canonical(config) for config in results.about["space"].get("further", ())}
     there = [
         (row["config"], mean)
-        for row, (mean, _) in zip(results.settings, results.means[0], strict=True)
-        if mean is not None and canonical(row["config"]) not in added
+        for i, (row, (mean, _)) in enumerate(zip(results.settings, results.means[0], strict=True))
+        if mean is not None and i not in results.beyond
     ]
     if len(there) < _LEAST_SETTINGS:
         return {}

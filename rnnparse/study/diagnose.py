@@ -51,8 +51,8 @@ SHORT_WAY = 0.5
 """Too few updates: the updates' lengths sum up to less than this share of the weights' length."""
 HARDLY = 0.05
 """Too few updates, if no floor is known: they sum up to less than this."""
-OVERFIT = 0.005
-"""Overfitting: dev F1 is below its peak by this share of it."""
+OVERFIT = {"dev_f1": 0.005, "val_loss": 0.02}
+"""Overfitting: dev F1 is below its peak by this share of it, or validation loss above its least."""
 AT_OPTIMUM = 0.01
 """Converged, if the optimum is known: the share of the distance to it that is left."""
 
@@ -71,7 +71,8 @@ RULES = {
     "the last half are above five times the start; or the last half rises, beyond twice its "
     "interval, by 25 % of what the objective had fallen and by 5 % of its level.",
     "overfitting": "Dev F1 is below its peak by 0.5 % of it and by three standard errors, while "
-    "objective and loss on the training set went on falling.",
+    "objective and loss on the training set went on falling; or, without dev F1, validation loss "
+    "(val_loss) above its least by 2 %.",
     "oscillating": "The objective does not fall by more than it swings, and swings by 5 % of its "
     "level or 10 % of its fall, with more sign changes than noise has (p < 0.005) or a period "
     "(p < 0.0001); or it is flat, swings by 15 % of its level and 5 % of its fall, and updates are "
@@ -96,7 +97,6 @@ RULES = {
 """Label → the rule that gives it, in the order in which they are tried."""
 
 LABELS = tuple(RULES)
-_RATE_MATTERS = ("diverged", "oscillating", "stalled", "too few updates", "improving")
 
 
 @dataclass(frozen=True)
@@ -151,28 +151,27 @@ def diagnose_all(records: Sequence[Mapping[str, Any]]) -> list[Diagnosis]:
         if found is not None and not found.broke and _has_fallen(found):
             end = (found.objective.end, i)
             lowest[problem] = min(lowest.get(problem, end), end)
+    rates = _better_rates(records, measured)
     diagnoses = []
     for i, (record, problem, found) in enumerate(zip(records, problems, measured, strict=True)):
         reference, best = lowest.get(problem, (None, i))
-        if found is not None and found.convex is None and best != i:
-            found = replace(found, reference=reference)
+        if found is not None:
+            known = reference if found.convex is None and best != i else found.reference
+            found = replace(found, reference=known, best_rate=rates[i])
         diagnoses.append(_judge(record, found))
-    return [
-        replace(one, advice=f"{one.advice} {hint}") if hint and one.label in _RATE_MATTERS else one
-        for one, hint in zip(diagnoses, _better_rates(records, measured), strict=True)
-    ]
+    return diagnoses
 
 
 def _better_rates(
     records: Sequence[Mapping[str, Any]], measured: Sequence[Findings | None]
-) -> list[str]:
-    """For each trial which rate got lowest with all else equal; "" if its own did, or none fell."""
+) -> list[str | None]:
+    """For each trial which rate got lowest with all else equal; None if its own, or none fell."""
     places = []  # of each trial: all else, and the rate
     ends: dict[str, dict[str, list[float]]] = {}
     for record, found in zip(records, measured, strict=True):
         config = dict(record.get("config") or {})
         name = next((name for name in RATES if name in config), None)
-        rate = f"{name} {canonical(config.pop(name))}" if name else ""
+        rate = f"{name.replace('_', ' ')} {canonical(config.pop(name))}" if name else ""
         places.append((canonical([config, record.get("data")]), rate))
         if found is not None and not found.broke and _has_fallen(found):
             group = ends.setdefault(places[-1][0], {})
@@ -182,10 +181,7 @@ def _better_rates(
         for group, rates in ends.items()
     }
     return [
-        f"All else equal, {best} got lowest here."
-        if (best := lowest.get(group, rate)) != rate
-        else ""
-        for group, rate in places
+        best if (best := lowest.get(group, rate)) != rate else None for group, rate in places
     ]
 
 
@@ -250,7 +246,7 @@ def _overfits(found: Findings) -> bool:
     dev = found.dev
     if dev is None or not dev.loss_falls:
         return False
-    return dev.drop > max(3 * dev.drop_error, OVERFIT * abs(dev.peak))
+    return dev.drop > max(3 * dev.drop_error, OVERFIT[dev.name] * abs(dev.peak))
 
 
 def _at_optimum(found: Findings) -> bool:

@@ -119,9 +119,10 @@ class Penalty:
 
 @dataclass(frozen=True)
 class Dev:
-    """The course of dev F1.
+    """The course of dev F1, or of the validation loss: then all is the other way up.
 
     Attributes:
+        name: "dev_f1" or "val_loss".
         peak, peak_epoch: the highest of the moving mean over three epochs, and when.
         end: mean of the last three epochs after the peak. drop: peak − end; drop_error: its
             standard error.
@@ -129,6 +130,7 @@ class Dev:
         loss_falls: whether training loss and objective fell after the peak.
     """
 
+    name: str
     peak: float
     peak_epoch: int
     end: float
@@ -170,6 +172,7 @@ class Findings:
         objective, steps, penalty, dev, convex: see there.
         reference: the lowest objective known for the problem.
         broke: where a value that is infinite or no number stands first, as "update 7".
+        best_rate: name and value of the rate that got lowest with all else equal, if another did.
     """
 
     objective: Objective
@@ -179,6 +182,7 @@ class Findings:
     convex: Convex | None = None
     reference: float | None = None
     broke: str | None = None
+    best_rate: str | None = None
 
     @property
     def floor(self) -> float | None:
@@ -238,11 +242,11 @@ EVIDENCE = {
     "loss_start": "loss, without the L2 term, at the start",
     "loss_end": "loss, without the L2 term, at the end",
     "loss": "what the loss does beyond noise: falls, stays or rises",
-    "dev_peak": "highest dev F1 (mean over three epochs)",
+    "dev_peak": "highest dev F1, or lowest validation loss (mean over three epochs)",
     "dev_peak_epoch": "when that was",
-    "dev_drop": "dev F1 lost since",
+    "dev_drop": "what was lost of that since",
     "dev_drop_error": "standard error of that",
-    "dev_since_best": "epochs after the one with the highest dev F1",
+    "dev_since_best": "epochs after the best one by dev F1, or validation loss",
     "gap": "objective of the best iterate above the optimum",
     "gap_share": "that as a share of the distance from the start to the optimum",
     "optimum": "the least value of the objective",

@@ -37,7 +37,7 @@ _LIFT = 1.4
 def lead(results: Results) -> str:
     """How many settings have each diagnosis."""
     counts = label_counts(results)
-    total, added = len(results.settings), len(results.about["space"].get("further", ()))
+    total, added = len(results.settings), len(results.beyond)
     if not total:
         return "No trial has ended yet."
     if len(counts) == 1:
@@ -46,7 +46,7 @@ def lead(results: Results) -> str:
     parts = [f"{count} {_BECAME[label]}" for label, count in counts]
     if counts[0][0] != "converged":
         parts.insert(0, "none converged")
-    beyond = f", {added} of them beyond the grid" if 0 < added < total else ""
+    beyond = f", {added} of them beyond the grid" if added else ""
     return f"Of {total} settings{beyond}, {join(parts)}."
 
 
@@ -189,6 +189,8 @@ def measure(results: Results, setting: int, metric: int) -> str:
     digits = 2 if results.metrics[metric].name == "dev_f1" else None
     if half is None:
         return f"{mean:.4g}" if digits is None else f"{mean:.{digits}f}"
+    if half == 0:
+        return f"{mean:.4g} ± 0" if digits is None else f"{mean:.{digits}f} ± 0"
     if digits is None:
         digits = max(0, min(1 - _magnitude(half), 4 - _magnitude(mean)))
     return f"{mean:.{digits}f} ± {half:.{digits}f}"

@@ -54,8 +54,11 @@ PRESETS: dict[str, dict[str, Any]] = {
         "epochs": (4,),
     },
 }
-"""Axes by the name of a preset. `question` has 81 settings; `quick` takes less than two minutes, with
-rates at which range tests find that the loss falls."""
+"""Axes by the name of a preset.
+
+`question` has 81 settings. `quick` takes less than two minutes; its rates are those at which range
+tests find that the loss falls.
+"""
 
 _DEFAULTS = TrainingConfig(epochs=5)
 _SHARED = tuple(
@@ -270,6 +273,7 @@ def _checked(name: str, values: Sequence[Any]) -> tuple[Any, ...]:
         checked = [value.lower() for value in checked]
         for value in checked:
             if value not in OPTIMIZERS:
+                import rnnparse.models.tf  # noqa: F401  first, as it imports TensorFlow quietly
                 from rnnparse.optim.adagrad import make_optimizer
 
                 make_optimizer(value, _DEFAULTS.learning_rate)

@@ -197,6 +197,7 @@ def measure_steps(record: Mapping[str, Any]) -> Steps:
     updates = record.get("updates") or {}
     ratios = _finite(updates.get("update_ratio"))
     ratio, ratio_change = _halves(ratios)
+    gradient, gradient_change = _halves(_finite(updates.get("gradient_norm")))
     violated = _last(record, "violated")
     if violated is None and len(shares := _finite(updates.get("violated"))):
         violated = float(shares[len(shares) // 2 :].mean())
@@ -204,7 +205,7 @@ def measure_steps(record: Mapping[str, Any]) -> Steps:
         ratio=ratio,
         ratio_change=ratio_change,
         travelled=float(ratios.sum()) if len(ratios) else None,
-        gradient_change=_halves(_finite(updates.get("gradient_norm")))[1],
+        gradient_change=0.0 if gradient == 0 else gradient_change,
         violated=violated,
         saturation=_last(record, "saturation"),
     )
@@ -257,13 +258,17 @@ def measure_penalty(record: Mapping[str, Any]) -> Penalty | None:
 def measure_dev(record: Mapping[str, Any]) -> Dev | None:
     """The course of dev F1; None with fewer than `LEAST_POINTS` epochs that have it.
 
-    The error of the drop has two parts: how much F1 leaps from epoch to epoch, and, where counts
-    for each sentence were recorded, how much the difference would vary on other sentences.
+    Without any, Keras's validation loss is looked at, the other way up. The error of the drop has
+    two parts: how much F1 leaps from epoch to epoch, and, where counts for each sentence were
+    recorded, how much the difference would vary on other sentences.
     """
-    epochs = [e for e in record.get("epochs") or [] if _is_number(e.get("dev_f1"))]
+    there = {name: _epochs_with(record, name) for name in ("dev_f1", "val_loss")}
+    name = "dev_f1" if there["dev_f1"] else "val_loss"
+    epochs = there[name]
     if len(epochs) < LEAST_POINTS:
         return None
-    f1 = as_curve(epoch["dev_f1"] for epoch in epochs)
+    sign = 1.0 if name == "dev_f1" else -1.0
+    f1 = sign * as_curve(epoch[name] for epoch in epochs)
     width = 3 if len(f1) >= 6 else 1
     smooth = moving_mean(f1, width)
     peak = int(smooth.argmax())
@@ -273,14 +278,19 @@ def measure_dev(record: Mapping[str, Any]) -> Dev | None:
     drop = float(smooth[peak]) - end
     sampling = _sampling_error(epochs[peak], epochs[-1]) if drop > 0 else 0.0
     return Dev(
-        peak=float(smooth[peak]),
+        name=name,
+        peak=sign * float(smooth[peak]),
         peak_epoch=int(epochs[peak].get("epoch", peak + 1)),
-        end=end,
+        end=sign * end,
         drop=drop,
         drop_error=math.hypot(jitter, sampling),
         since_best=len(f1) - 1 - int(f1.argmax()),
         loss_falls=_falls(record, epochs, peak),
     )
+
+
+def _epochs_with(record: Mapping[str, Any], name: str) -> list[Mapping[str, Any]]:
+    return [epoch for epoch in record.get("epochs") or [] if _is_number(epoch.get(name))]
 
 
 def _is_number(value: Any) -> bool:

@@ -15,6 +15,7 @@ from rnnparse.study.causes import causes
 from rnnparse.study.diagnose import RULES
 from rnnparse.study.evidence import EVIDENCE
 from rnnparse.study.finding import (
+    basis,
     best_card,
     best_of_each,
     counted,
@@ -105,6 +106,7 @@ def _context(results: Results) -> dict[str, Any]:
         "name": results.about["name"],
         "facts": list(_facts(results)),
         "lead": lead(results),
+        "basis": basis(results),
         "best": best_card(results),
         "warnings": warnings(results),
         "counts": label_counts(results),
@@ -136,7 +138,7 @@ def _facts(results: Results) -> Iterator[str]:
     seeds = sorted({record["seed"] for record in records})
     if len(seeds) > 1:
         yield f"{len(seeds)} seeds"
-    yield f"{_duration(sum(record['seconds'] for record in records))} of computing"
+    yield f"{_duration(sum(record['seconds'] for record in records))} in all"
     yield f"begun {datetime.fromisoformat(about['created']):%Y-%m-%d %H:%M %Z}"
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 import random
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -12,13 +13,14 @@ import pytest
 from rnnparse.study.causes import axis_shares, causes
 from rnnparse.study.curve import Curve
 from rnnparse.study.diagnose import diagnose_all
+from rnnparse.study.grid import Grid
 from rnnparse.study.records import make_record
 from rnnparse.study.results import Results
 from rnnparse.study.space import Space
 
 
-def results(records: list[dict[str, Any]], axes: dict[str, Any], **space: Any) -> Results:
-    about = {"name": "made up", "gold": None, "space": {**Space(axes).to_dict(), **space}}
+def results(records: list[dict[str, Any]], axes: dict[str, Any]) -> Results:
+    about = {"name": "made up", "gold": None, "space": Space(axes).to_dict()}
     return Results(Path(), about, records, diagnose_all(records))
 
 
@@ -28,11 +30,11 @@ def scored(config: dict[str, Any], f1: float, *more: float, **series: Any) -> di
     return make_record(config, 0, "finished", Curve(updates, epochs))
 
 
-def grid(f1: Any, **more: Any) -> Results:
+def grid(f1: Any) -> Results:
     """Four values on each of two axes, and the F1 of each setting."""
     axes = {"a": [1, 2, 3, 4], "b": [1, 2, 3, 4]}
     settings = [{"a": a, "b": b} for a in axes["a"] for b in axes["b"]]
-    return results([scored(s, f1(s["a"], s["b"])) for s in settings], axes, **more)
+    return results([scored(s, f1(s["a"], s["b"])) for s in settings], axes)
 
 
 # -- the axes ------------------------------------------------------------------------------------
@@ -73,14 +75,18 @@ def test_one_setting_that_fell_apart_does_not_decide_all() -> None:
 
 
 def test_settings_added_to_the_grid_do_not_count() -> None:
-    axes = {"a": [1, 2, 3, 4], "b": [1, 2, 3, 4]}
-    settings = [{"a": a, "b": b} for a in axes["a"] for b in axes["b"]]
-    records = [scored(s, 80.0 + s["a"]) for s in settings]
-    added = {"a": 1, "b": 40}
+    grid = Grid({"batch_size": [1, 2, 3, 4], "dim": [1, 2, 3, 4]})
+    records = [scored(config, 80.0 + config["dim"]) for config in grid.configs()]
+    added = {**grid.configs()[0], "batch_size": 40}
     with_one = [*records, scored(added, 10.0)]
-    without = axis_shares(results(records, axes))
-    assert axis_shares(results(with_one, axes, further=[added])) == without
-    assert axis_shares(results(with_one, axes)) != without
+
+    def shares(records: list[dict[str, Any]], **more: Any) -> dict[str, float]:
+        space = replace(grid, **more).to_dict()
+        about = {"name": "made up", "gold": None, "space": space}
+        return axis_shares(Results(Path(), about, records, diagnose_all(records)))
+
+    assert shares(with_one, further=[added]) == shares(records)
+    assert shares(with_one) != shares(records)
 
 
 def test_what_does_not_compare_has_no_shares() -> None:

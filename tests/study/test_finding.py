@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -10,6 +11,7 @@ import pytest
 from rnnparse.study.curve import Curve
 from rnnparse.study.diagnose import diagnose_all
 from rnnparse.study.finding import basis, lead, warnings
+from rnnparse.study.grid import Grid
 from rnnparse.study.records import make_record
 from rnnparse.study.results import Results
 from rnnparse.study.space import Space
@@ -17,9 +19,7 @@ from rnnparse.study.summary import whole_batches
 
 
 def results(records: list[dict[str, Any]], axes: dict[str, Any], **about: Any) -> Results:
-    more = {"further": about.pop("further")} if "further" in about else {}
-    space = {**Space(axes).to_dict(), **more}
-    whole = {"name": "made up", "gold": None, "space": space, **about}
+    whole = {"name": "made up", "gold": None, "space": Space(axes).to_dict(), **about}
     return Results(Path(), whole, records, diagnose_all(records))
 
 
@@ -30,10 +30,17 @@ def trial(config: dict[str, Any], *objective: float, **epoch: Any) -> dict[str, 
 
 
 def test_settings_beyond_the_grid_are_counted_apart() -> None:
-    records = [trial({"a": a}) for a in (1, 2)] + [trial({"a": 3}, *[1.0] * 20)]
-    assert lead(results(records, {"a": [1, 2]})).startswith("Of 3 settings, 2 converged")
-    found = lead(results(records, {"a": [1, 2]}, further=[{"a": 3}]))
-    assert found.startswith("Of 3 settings, 1 of them beyond the grid, 2 converged")
+    grid = Grid({"dim": [1, 2]})
+    added = {**grid.configs()[0], "dim": 3}
+    records = [trial(config) for config in grid.configs()] + [trial(added, *[1.0] * 20)]
+
+    def said(grid: Grid) -> str:
+        about = {"name": "made up", "gold": None, "space": grid.to_dict()}
+        return lead(Results(Path(), about, records, diagnose_all(records)))
+
+    assert said(grid).startswith("Of 3 settings, 2 ")
+    found = said(replace(grid, further=[added]))
+    assert found.startswith("Of 3 settings, 1 of them beyond the grid, 2 ")
 
 
 def test_the_size_of_the_data_and_what_comes_without_training_are_told() -> None:
