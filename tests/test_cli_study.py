@@ -169,6 +169,7 @@ def test_closed_streams_are_no_error_and_no_place_for_other_files(tmp_path: Path
         (["run", "--lr", "log:1e-5:1:1e7"], "a range has at most 10,000 values"),
         (["run", "--freeze", "nothing"], "no variable matches 'nothing'"),
         (["run", "--grid", "missing.toml"], "missing.toml: no such file"),
+        (["run", "two.mrg", "--out", ""], ": the folder has other files; give a new one with"),
         (["run", "missing.mrg"], "missing.mrg: no such file or folder"),
         (["run", "one.mrg"], "give more trees or --dev"),
         (["run", "one.mrg", "--dry-run"], "give more trees or --dev"),

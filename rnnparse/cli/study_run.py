@@ -5,6 +5,7 @@ from __future__ import annotations
 import argparse
 import sys
 from dataclasses import replace
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from rnnparse.cli.text import columns, duration, positive, print_json, warn, whole
@@ -166,6 +167,7 @@ def run(args: argparse.Namespace) -> int:
     from rnnparse.study.records import FAILURES
     from rnnparse.study.results import load_results
 
+    _check_folder(Path(args.out))
     study = _study(args)
     if args.dry_run:
         _print_plan(args, study)
@@ -179,6 +181,16 @@ def run(args: argparse.Namespace) -> int:
     if all(record["status"] in FAILURES for record in records):
         raise StudyError("every run failed; the errors are above; --retry-failed runs them again")
     return 0
+
+
+def _check_folder(folder: Path) -> None:
+    """Raise StudyError for a folder of something else, whose files a report might replace."""
+    from rnnparse.study.records import LOCK, RECORDS, STUDY
+
+    if not folder.is_dir() or any((folder / name).exists() for name in (LOCK, RECORDS, STUDY)):
+        return
+    if any(folder.iterdir()):
+        raise StudyError(f"{folder}: the folder has other files; give a new one with --out")
 
 
 def _study(args: argparse.Namespace) -> ParserStudy:

@@ -11,10 +11,11 @@ from typing import Any, NamedTuple
 
 from rnnparse.config import TrainingConfig
 from rnnparse.study.diagnose import diagnose_all
+from rnnparse.study.finding import counted
 from rnnparse.study.grid import Grid
 from rnnparse.study.parser_trial import ParserTrial
 from rnnparse.study.problem import hashes, prepare_problem
-from rnnparse.study.records import read_study
+from rnnparse.study.records import LOCK, RecordFile, read_study
 from rnnparse.study.runner import Plan, Study
 from rnnparse.study.summary import best, indistinguishable, rows, whole_batches
 from rnnparse.training.pipeline import read_data
@@ -104,6 +105,9 @@ class ParserStudy:
             RnnparseError: data that cannot be read, or as for `Study.run`.
             KeyboardInterrupt: by Ctrl-C; the records so far are kept.
         """
+        if (Path(self.folder) / LOCK).exists():
+            with RecordFile(self.folder):  # rather than after the lists, which take minutes
+                pass
         problem = prepare_problem(self.config, progress)
         about: dict[str, Any] = {
             "data": problem.data,
@@ -116,7 +120,7 @@ class ParserStudy:
         if warning is not None:
             note(f"note: {warning}")
         plan = study.plan()
-        note(f"{len(plan.trials)} runs to go, {plan.ended} have ended")
+        note(f"{counted(len(plan.trials), 'run')} to go, {plan.ended} have ended")
         records = study.run(progress)
         if self.plateau:
             note(f"the best setting of each optimizer again, for up to {self.plateau} epochs")
@@ -173,6 +177,7 @@ class ParserStudy:
             measure="dev_f1",
             maximize=True,
             command=self.command,
+            by_content=("treebank", "dev", "vectors"),
             **more,
         )
 

@@ -53,7 +53,13 @@ _START = re.compile(rb'\{"id":"[0-9a-f]{16}","config":\{')
 _ID = slice(len('{"id":"'), len('{"id":"') + 16)
 _NUMBER = re.compile(rb"-?\d+(\.\d+)?([eE][-+]?\d+)?")
 _AFTER_ERROR = b',"updates":{'
+_BEFORE_DATA, _AFTER_DATA = b',"data":', b',"versions":{'
 _BEFORE_SECONDS = b',"seconds":'
+_NUMBERS = {int, float, type(None)}
+_ABOUT: dict[str, tuple[type, ...]] = {
+    **{"name": (str,), "space": (dict,), "created": (str,), "versions": (dict,)},
+    **{"data": (dict, type(None)), "gold": (list, type(None))},
+}
 
 
 def canonical(value: Any) -> str:
@@ -192,7 +198,7 @@ class RecordFile:
             self._open()
 
     def heads(self, measure: str | None = None) -> Iterator[dict[str, Any]]:
-        """Of each record id, config, seed, status, error, seconds and host, but not its curve.
+        """Of each record id, config, seed, status, error, data, seconds, host, but not its curve.
 
         Args:
             measure: also give the latest value of this quantity, as `value`; see `Curve.last`.
@@ -204,10 +210,13 @@ class RecordFile:
             middle, tail = line.find(_AFTER_ERROR), line.rfind(_BEFORE_SECONDS)
             if not _START.match(line) or min(middle, tail) < 0:
                 raise self._damaged(number)
+            data, end = line.rfind(_BEFORE_DATA), line.rfind(_AFTER_DATA)
             try:
-                head = json.loads(line[:middle] + line[tail:])
+                head = json.loads(line[:middle] + line[data:end] + line[tail:])
             except ValueError:
                 head = self._parse(number, line)  # an axis is called `updates`
+            if not _is_head(head):
+                raise self._damaged(number)
             if measure is not None:
                 head["value"] = _latest(line, measure)
             yield head
@@ -240,12 +249,10 @@ class RecordFile:
 
     def _parse(self, number: int, line: bytes) -> dict[str, Any]:
         try:
-            record = json.loads(line)
+            record: dict[str, Any] = json.loads(line, parse_constant=_refuse_constant)
         except ValueError:
             raise self._damaged(number) from None
-        if not isinstance(record, dict) or tuple(record) != _KEYS:
-            raise self._damaged(number)
-        if record["status"] not in STATUSES:
+        if not _is_record(record):
             raise self._damaged(number)
         return record
 
@@ -253,6 +260,38 @@ class RecordFile:
         return StudyError(
             f"{self.path}:{number}: the line is damaged; remove it, and its trial runs again"
         )
+
+
+def _refuse_constant(name: str) -> None:
+    raise ValueError(name)  # NaN and the like are no JSON
+
+
+def _is_head(head: Any) -> bool:
+    """Whether all but the curve is as `make_record` has it, with the id of config and seed."""
+    if not (isinstance(head, dict) and isinstance(head.get("config"), dict)):
+        return False
+    error = head["error"]
+    return (
+        type(head["seed"]) is int
+        and head["id"] == trial_id(head["config"], head["seed"])
+        and head["status"] in STATUSES
+        and (error is None or (isinstance(error, dict) and {"type", "message"} <= set(error)))
+        and type(head["seconds"]) in (int, float)
+    )
+
+
+def _is_record(record: Any) -> bool:
+    """Whether all is as `make_record` has it."""
+    if not (isinstance(record, dict) and tuple(record) == _KEYS and _is_head(record)):
+        return False
+    updates, epochs = record["updates"], record["epochs"]
+    return (
+        isinstance(updates, dict)
+        and all(isinstance(x, list) and set(map(type, x)) <= _NUMBERS for x in updates.values())
+        and isinstance(epochs, list)
+        and all(isinstance(x, dict) and type(x.get("dev_f1")) in _NUMBERS for x in epochs)
+        and isinstance(record["convex"], (dict, type(None)))
+    )
 
 
 def _latest(line: bytes, name: str) -> float | None:
@@ -301,7 +340,19 @@ def read_study(folder: str | os.PathLike[str]) -> dict[str, Any]:
     except FileNotFoundError:
         raise StudyError(f"{folder}: no study is there (no {STUDY})") from None
     except ValueError as error:
-        raise StudyError(f"{path}: the file is damaged: {error}") from None
+        raise _damaged_study(path, str(error)) from None
     if not isinstance(about, dict) or about.get("format") != FORMAT:
         raise StudyError(f"{path}: expected a study of format {FORMAT}")
+    for name, kinds in _ABOUT.items():
+        if not isinstance(about.get(name), kinds):
+            raise _damaged_study(path, f"{name} is missing, or of another type")
+    if not {"axes", "seeds", "fixed"} <= set(about["space"]):
+        raise _damaged_study(path, "the space lacks axes, seeds or fixed")
     return about
+
+
+def _damaged_study(path: Path, what: str) -> StudyError:
+    return StudyError(
+        f"{path}: the file is damaged: {what}; remove it, and the command that began the study "
+        "writes it again"
+    )

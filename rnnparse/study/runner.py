@@ -6,7 +6,7 @@ import os
 import shutil
 import signal
 import threading
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Container, Iterable, Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
 from datetime import datetime, timezone
@@ -83,6 +83,7 @@ class Study:
             trials have been timed; for `plan`.
         command: how to start the study again, for messages and the report.
         retry: run those trials again, too, that failed or ran out of memory, once.
+        by_content: fixed settings that may change as long as `data` does not, such as paths.
 
     Raises:
         ConfigError: an unknown backend, or a function that cannot be sent.
@@ -117,6 +118,7 @@ class Study:
         cost: Callable[[dict[str, Any]], float] | None = None,
         command: str | None = None,
         retry: bool = False,
+        by_content: Container[str] = (),
     ) -> None:
         check_backend(backend, jobs, address)
         self.space = space if isinstance(space, Space) else Space(space)
@@ -126,7 +128,7 @@ class Study:
         self.data, self.gold, self.command = plain(dict(data or {})), plain(gold), command
         self.sizes, self.baselines = plain(dict(sizes or {})), plain(dict(baselines or {}))
         self.measure, self.cost = Measure(measure, maximize), cost
-        self.trials, self.retry = self.space.trials(), retry
+        self.trials, self.retry, self.by_content = self.space.trials(), retry, by_content
         self._function = _pickled(objective_fn)
 
     def run(self, progress: bool = True) -> list[dict[str, Any]]:
@@ -177,6 +179,9 @@ class Study:
     def _ended(self) -> tuple[dict[str, dict[str, Any]], set[str]]:
         """The heads of the records there are, by id, and the ids of trials to run again."""
         heads = {head["id"]: head for head in self.file.heads(self.measure.name)}
+        expected = data_hash(self.data)
+        if any(head["data"] != expected for head in heads.values()) and expected is not None:
+            raise StudyError(f"{self.folder}: records there are of other data; give another folder")
         failed = {name for name, head in heads.items() if head["status"] in FAILURES}
         again = {trial.id for trial in self.trials if trial.id in failed} if self.retry else set()
         return {name: head for name, head in heads.items() if name not in again}, again
@@ -202,7 +207,11 @@ class Study:
             return None
         old = read_study(self.folder)
         _require_same(self.folder, "data", old["data"], self.data)
-        _require_same(self.folder, "settings", old["space"]["fixed"], self.space.fixed)
+        before, now = (
+            {name: value for name, value in fixed.items() if name not in self.by_content}
+            for fixed in (old["space"]["fixed"], self.space.fixed)
+        )
+        _require_same(self.folder, "settings", before, now)
         return str(old["created"])
 
     def _describe(self) -> None:

@@ -24,6 +24,12 @@ from tests.training.runs import write_treebank
 WSJ = Size(sentences=3253, words=86_000)
 
 
+ABOUT: dict[str, Any] = {
+    **{"name": "t", "created": "", "versions": {}, "data": {}, "gold": None},
+    "space": {"axes": {}, "seeds": [0], "fixed": {}},
+}
+
+
 def record(optimizer: str, rate: float, *f1: float, **more: Any) -> dict[str, Any]:
     config = {"optimizer": optimizer, "learning_rate": rate, "epochs": len(f1), "patience": 9}
     epochs = [{"epoch": i, "dev_f1": value} for i, value in enumerate(f1, 1)]
@@ -135,7 +141,7 @@ def test_the_plateau_is_in_the_plan(tmp_path: Path) -> None:
 
 def test_a_plateau_that_has_been_reached_takes_no_time(tmp_path: Path) -> None:
     found = study(tmp_path, plateau=10)
-    write_study(tmp_path / "study", {"gold": None})
+    write_study(tmp_path / "study", ABOUT)
     with RecordFile(tmp_path / "study") as file:
         for trial in found.grid.trials():
             epochs = [{"epoch": 1, "dev_f1": trial.config["learning_rate"]}]
@@ -164,7 +170,8 @@ def test_a_plan_for_other_data_than_the_study_has_is_refused(tmp_path: Path) -> 
     size = found.size()
     assert (size.sentences, size.data is None) == (36, False)
     fixed = found.grid.to_dict()["fixed"]
-    about = {"created": "", "data": size.data, "space": {"fixed": fixed}}
+    space = {**ABOUT["space"], "fixed": {**fixed, "treebank": "where it was before"}}
+    about = {**ABOUT, "data": size.data, "space": space}
     write_study(tmp_path / "study", about)
     assert found.plan(size)[0].ended == 0
     others = [({**(size.data or {}), "dev": "0"}, "other data: dev was 0"), ({}, "train was None")]
@@ -172,6 +179,17 @@ def test_a_plan_for_other_data_than_the_study_has_is_refused(tmp_path: Path) -> 
         write_study(tmp_path / "study", {**about, "data": data})
         with pytest.raises(StudyError, match=problem):
             found.plan(size)
+    # Paths may change, as long as what they name does not.
+    write_study(tmp_path / "study", {**about, "space": {**space, "fixed": {"kbest": 11}}})
+    with pytest.raises(StudyError, match="other settings: kbest was 11, now it is 10"):
+        found.plan(size)
+
+
+def test_a_study_that_runs_elsewhere_is_refused_before_lists_are_made(tmp_path: Path) -> None:
+    found = study(tmp_path)
+    with RecordFile(tmp_path / "study"), pytest.raises(StudyError, match="another process runs"):
+        found.run(progress=False)
+    assert not (tmp_path / "cache").exists()
 
 
 # -- running -------------------------------------------------------------------------------------

@@ -391,9 +391,57 @@ def test_two_drivers_are_not_let_into_one_folder(tmp_path: Path) -> None:
         file.append(record(0))
 
 
+ABOUT: dict[str, Any] = {
+    **{"name": "ø", "created": "2026-01-02", "versions": {}, "data": {}, "gold": [1, 2]},
+    "space": {"axes": {}, "seeds": [0], "fixed": {}},
+}
+
+
+@pytest.mark.parametrize("name", ABOUT)
+def test_what_a_study_is_about_may_have_no_gaps(tmp_path: Path, name: str) -> None:
+    kept = {key: value for key, value in ABOUT.items() if key != name}
+    others = [{name: 3}] if name in ("data", "gold") else [{}, {name: None}, {name: 3}]
+    for other in others:
+        write_study(tmp_path, {**kept, **other})
+        with pytest.raises(StudyError, match=rf"study.json: the file is damaged: {name} is "):
+            read_study(tmp_path)
+    write_study(tmp_path, {**ABOUT, "space": {"axes": {}}})
+    with pytest.raises(StudyError, match="damaged: the space lacks axes, seeds or fixed; remove"):
+        read_study(tmp_path)
+
+
+@pytest.mark.parametrize(
+    "changed",
+    [
+        {"seed": 1},  # another trial than the id says
+        {"seed": "0"},
+        {"config": {"rate": 1}},
+        {"status": "lost"},
+        {"error": {"type": "ValueError"}},
+        {"seconds": None},
+        {"updates": []},
+        {"updates": {"objective": 3.0}},
+        {"updates": {"objective": ["3"]}},
+        {"epochs": {}},
+        {"epochs": [3]},
+        {"epochs": [{"epoch": 1, "dev_f1": "70"}]},
+        {"convex": 3},
+    ],
+)
+def test_a_record_of_other_kinds_is_damaged(tmp_path: Path, changed: dict[str, Any]) -> None:
+    with RecordFile(tmp_path) as file:
+        file.append(record(0))
+        file.append({**record(3), **changed})
+    with pytest.raises(StudyError, match=r"records.jsonl:2: the line is damaged"):
+        RecordFile(tmp_path).load()
+    if set(changed) & {"seed", "config", "status", "error", "seconds"}:
+        with pytest.raises(StudyError, match=r"records.jsonl:2: the line is damaged"):
+            list(RecordFile(tmp_path).heads())
+
+
 def test_what_a_study_is_about_comes_back(tmp_path: Path) -> None:
-    write_study(tmp_path / "new", {"name": "ø", "gold": [1, 2]})
-    assert read_study(tmp_path / "new") == {"format": 1, "name": "ø", "gold": [1, 2]}
+    write_study(tmp_path / "new", ABOUT)
+    assert read_study(tmp_path / "new") == {"format": 1, **ABOUT}
     with pytest.raises(StudyError, match="no study is there"):
         read_study(tmp_path)
     for text, problem in (("{", "damaged"), ('{"format": 2}', "format 1"), ("[]", "format 1")):
