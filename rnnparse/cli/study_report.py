@@ -33,12 +33,16 @@ def run(args: argparse.Namespace) -> int:
     """Write all parts and print their paths."""
     from rnnparse.study.results import load_results
 
-    print(*write_all(load_results(args.folder)), sep="\n")
+    print(*write_all(load_results(args.folder), remind=True), sep="\n")
     return 0
 
 
-def write_all(results: Results) -> list[Path]:
-    """Write all parts of the report; the message for one whose package is absent says so."""
+def write_all(results: Results, *, remind: bool) -> list[Path]:
+    """Write all parts of the report; the message for one whose package is absent says so.
+
+    Args:
+        remind: say so of TensorBoard, too, which few need.
+    """
     from rnnparse.study.hparams import write_hparams
     from rnnparse.study.plots import write_svg
     from rnnparse.study.report import write_csv, write_report
@@ -49,5 +53,7 @@ def write_all(results: Results) -> list[Path]:
             found = write(results)
             written += found if isinstance(found, list) else [found]
         except MissingExtraError as error:
+            if write is write_hparams and not remind:
+                continue
             warn(f"note: {write.__name__.removeprefix('write_')}: {error}")
     return written

@@ -176,7 +176,7 @@ def run(args: argparse.Namespace) -> int:
     results = load_results(args.out)
     show(results, as_json=args.json)
     sys.stdout.flush()
-    written = write_all(results)
+    written = write_all(results, remind=False)
     warn(f"the report is ready: {written[0]}")
     if all(record["status"] in FAILURES for record in records):
         raise StudyError("every run failed; the errors are above; --retry-failed runs them again")
