@@ -42,6 +42,21 @@ def test_findings_are_printed(tmp_path: Path, capsys: pytest.CaptureFixture[str]
     assert max(map(len, text.splitlines())) <= 88
 
 
+def test_advice_is_printed_for_each_setting_of_the_table(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    folder = str(study_folder(tmp_path / "made up", QUICK))
+    assert main(["study", "show", folder, "--json"]) == 0
+    settings = json.loads(capsys.readouterr().out)["settings"]
+    assert main(["study", "show", folder, "--rows", "5", "--advice"]) == 0
+    printed = " ".join(capsys.readouterr().out.split())
+    for i, setting in enumerate(settings):
+        config = setting["config"]
+        name = f"{config['optimizer']}, learning rate {config['learning_rate']}"
+        told = f"{name}: {setting['diagnosis']}. {setting['advice']}"
+        assert (told in printed) == (i < 5)
+
+
 def test_findings_as_json_are_complete(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     failing = {"failed": {"optimizer": "adam", "learning_rate": 0.1}}
     folder = str(study_folder(tmp_path / "made up", QUICK, failing=failing))

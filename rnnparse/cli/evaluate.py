@@ -161,8 +161,8 @@ def _summary_table(evaluation: Evaluation, about: dict[str, Any]) -> str:
         for title, key in (("sentences", "sentences"), ("words", "words"))
     ]
     if everything.errors or everything.skipped:
-        rows.append(("errors", str(everything.errors), str(short.errors)))
-        rows.append(("skipped", str(everything.skipped), str(short.skipped)))
+        rows.append(("errors (not in F1)", str(everything.errors), str(short.errors)))
+        rows.append(("skipped (not in F1)", str(everything.skipped), str(short.skipped)))
     rows.append(("glued", str(len(about["glued"])), ""))
     rows.append(("seconds", number(about["seconds"], 1), ""))
     return columns((f"scorer: {about['scorer']}", "all", f"<= {cutoff} words"), rows)

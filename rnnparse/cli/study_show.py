@@ -21,7 +21,7 @@ one of each; the best settings; the command that trains with the best; and what 
 EPILOG = """\
 examples:
   rnnparse study show question
-  rnnparse study show question --rows 81
+  rnnparse study show question --rows 81 --advice
   rnnparse study show question --json
 """
 
@@ -39,6 +39,9 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         metavar="N",
         help=f"settings in the table (default: {_ROWS})",
     )
+    parser.add_argument(
+        "--advice", action="store_true", help="with the advice for each setting in the table"
+    )
     parser.add_argument("--json", action="store_true", help="print JSON, with all settings")
 
 
@@ -46,16 +49,19 @@ def run(args: argparse.Namespace) -> int:
     """Print it."""
     from rnnparse.study.results import load_results
 
-    show(load_results(args.folder), as_json=args.json, rows=args.rows)
+    results = load_results(args.folder)
+    show(results, as_json=args.json, rows=args.rows, advice=args.advice)
     return 0
 
 
-def show(results: Results, *, as_json: bool = False, rows: int = _ROWS) -> None:
+def show(
+    results: Results, *, as_json: bool = False, rows: int = _ROWS, advice: bool = False
+) -> None:
     """Print what a study has found."""
     if as_json:
         print_json(as_dict(results))
     else:
-        print("\n\n".join(_parts(results, rows)))
+        print("\n\n".join(_parts(results, rows, advice)))
 
 
 def as_dict(results: Results) -> dict[str, Any]:
@@ -108,7 +114,7 @@ def _order(results: Results) -> list[int]:
     return sorted(places, key=lambda i: (means[i] is None, sign * (means[i] or 0.0)))
 
 
-def _parts(results: Results, rows: int) -> Iterator[str]:
+def _parts(results: Results, rows: int, advice: bool) -> Iterator[str]:
     """The paragraphs of the text."""
     from rnnparse.study import finding
     from rnnparse.study.causes import causes
@@ -129,6 +135,10 @@ def _parts(results: Results, rows: int) -> Iterator[str]:
     for cause in causes(results):
         yield _wrapped(cause)
     yield _table(results, rows)
+    if advice:
+        for i in _order(results)[:rows]:
+            found = _setting(results, i)
+            yield _wrapped(f"{results.name(i)}: {found['diagnosis']}. {found['advice']}")
     card = finding.best_card(results)
     if card is not None:
         values = ", ".join(f"{name} {value}" for name, value, varies in card["settings"] if varies)

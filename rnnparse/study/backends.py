@@ -105,6 +105,8 @@ def open_pool(backend: str, jobs: int, address: str | None) -> Iterator[Pool]:
         elif backend == "dask":
             yield stack.enter_context(_dask(jobs, address))
         else:
+            # Workers whose trials leave much memory behind are replaced by new ones in silence.
+            warnings.filterwarnings("ignore", "A worker stopped while some jobs", UserWarning)
             # At their start, not with their first trial: the driver may be killed before that.
             yield Pool(
                 "loky",

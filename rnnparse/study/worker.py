@@ -160,6 +160,9 @@ class _Sign:
 
 @lru_cache(maxsize=1)
 def _load(function: bytes) -> Any:
+    if b"tensorflow" in function or b"keras" in function:
+        with contextlib.suppress(ImportError):
+            import rnnparse.models.tf  # noqa: F401  first, as it imports TensorFlow quietly
     try:
         return pickle.loads(function)
     except Exception as error:
