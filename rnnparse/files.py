@@ -41,8 +41,8 @@ def write_atomically(path: Path, write: Callable[[IO[bytes]], Any]) -> None:
         error.filename, error.filename2 = str(path), None
         raise
     finally:
-        with contextlib.suppress(OSError):  # it is not there, and on some drives cannot be
-            temporary.unlink()
+        with contextlib.suppress(OSError):  # on drives that cannot be written
+            temporary.unlink(missing_ok=True)
 
 
 def write_arrays(path: Path, arrays: Mapping[str, np.ndarray]) -> None:
