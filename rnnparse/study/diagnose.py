@@ -165,24 +165,29 @@ def diagnose_all(records: Sequence[Mapping[str, Any]]) -> list[Diagnosis]:
 def _better_rates(
     records: Sequence[Mapping[str, Any]], measured: Sequence[Findings | None]
 ) -> list[str | None]:
-    """For each trial which rate got lowest with all else equal; None if its own, or none fell."""
+    """For each trial which rate got lowest with all else equal; None if its own, or none fell.
+
+    A rate with which any seed leaves all bounds is none.
+    """
     places = []  # of each trial: all else, and the rate
     ends: dict[str, dict[str, list[float]]] = {}
     for record, found in zip(records, measured, strict=True):
         config = dict(record.get("config") or {})
         name = next((name for name in RATES if name in config), None)
-        rate = f"{name.replace('_', ' ')} {canonical(config.pop(name))}" if name else ""
+        value = canonical(config.pop(name)).removesuffix(".0") if name else ""
+        rate = f"{name.replace('_', ' ')} {value}" if name else ""
         places.append((canonical([config, record.get("data")]), rate))
-        if found is not None and not found.broke and _has_fallen(found):
-            group = ends.setdefault(places[-1][0], {})
-            group.setdefault(rate, []).append(found.objective.end)
-    lowest = {
-        group: min(rates, key=lambda rate: math.fsum(rates[rate]) / len(rates[rate]))
-        for group, rates in ends.items()
-    }
-    return [
-        best if (best := lowest.get(group, rate)) != rate else None for group, rate in places
-    ]
+        if record.get("status") == "diverged" or (found is not None and found.broke):
+            ends.setdefault(places[-1][0], {}).setdefault(rate, []).append(math.inf)
+        elif found is not None and _has_fallen(found):
+            ends.setdefault(places[-1][0], {}).setdefault(rate, []).append(found.objective.end)
+    lowest = {}
+    for group, rates in ends.items():
+        means = {rate: math.fsum(found) / len(found) for rate, found in rates.items()}
+        best = min(means, key=means.__getitem__)
+        if math.isfinite(means[best]):
+            lowest[group] = best
+    return [best if (best := lowest.get(group, rate)) != rate else None for group, rate in places]
 
 
 def _problem(record: Mapping[str, Any]) -> str:

@@ -119,6 +119,17 @@ def test_rates_may_be_anything() -> None:
     assert 'take rate "cosine", which got lowest' in diagnose_all(records)[0].advice
 
 
+def test_a_rate_is_advised_as_reports_write_it_and_only_if_it_holds_with_all_seeds() -> None:
+    step, start = quadratic(1)
+    slow, fast, fastest = (descend(step, start, rate, 100) for rate in (1e-4, 0.01, 1.0))
+    assert "take rate 1, which got lowest" in diagnose_all([slow, fast, fastest])[0].advice
+    apart = descend(step, start, 3.0, 100, seed=1) | {"config": {"rate": 1.0}}
+    assert apart["status"] == "diverged"
+    found = diagnose_all([slow, fast, fastest, apart])
+    assert all("take rate 0.01, which got lowest" in found[i].advice for i in (0, 3))
+    assert "got lowest" not in diagnose_all([fastest, apart])[1].advice
+
+
 @pytest.mark.parametrize("updates", [5, 10, 20])
 def test_a_few_noisy_updates_that_still_fall_have_not_converged(updates: int) -> None:
     labels: Counter[str] = Counter()
