@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 
 from rnnparse.study.advice import DOMINANT, RESTED
+from rnnparse.study.curve import OBJECTIVES
 from rnnparse.study.finding import OTHER_SCALES, counted, join, typical
 from rnnparse.study.records import canonical
 from rnnparse.study.results import Results, text, title
@@ -65,18 +66,24 @@ def _on_penalty(results: Results) -> Iterator[str]:
     shares = _known(results, "l2_share")
     if not shares or float(np.median(list(shares.values()))) < DOMINANT:
         return
-    by_weight: dict[str, list[int]] = {}
-    for i in sorted(shares, key=lambda i: results.settings[i]["config"].get("l2") or 0.0):
+    weights = next((axis.values for axis in results.axes if axis.name == "l2"), ())
+    by_weight: dict[str, list[int]] = {text(weight): [] for weight in weights}
+    for i in shares:
         by_weight.setdefault(text(results.settings[i]["config"].get("l2")), []).append(i)
+    by_weight = {weight: settings for weight, settings in by_weight.items() if settings}
     ends = _known(results, "loss_end")
     parts = []
     for weight, settings in by_weight.items():
         named = f" with L2 {weight}" if len(by_weight) > 1 else ""
         lowest = min(ends[i] for i in settings)
         parts.append(f"{_percent([shares[i] for i in settings])}{named} (lowest loss {lowest:.3g})")
+    falls = list(_known(results, "l2_share_of_fall").values())
+    mostly = bool(falls) and float(np.median(falls)) >= DOMINANT
+    reason = ": its fall is mostly that of the weights' length" if mostly else ""
+    measured = [title(m.name) for m in results.metrics[:1] if m.name not in OBJECTIVES]
     yield (
-        f"In the median, the L2 term ends as {join(parts)} of the objective: its fall is mostly "
-        "that of the weights' length, so judge settings by loss and dev F1."
+        f"In the median, the L2 term ends as {join(parts)} of the objective{reason}, so judge "
+        f"settings by {join(['loss', *measured])}."
     )
 
 
@@ -87,13 +94,15 @@ def _percent(shares: Sequence[float]) -> str:
 
 
 def _on_dev(results: Results) -> Iterator[str]:
-    """The settings whose dev F1 has come to rest."""
+    """The settings whose dev F1, or else validation loss, has come to rest."""
     since = _known(results, "dev_since_best")
+    scored = any("dev_f1" in epoch for record in results.records for epoch in record["epochs"])
+    what = "dev F1 had not risen" if scored else "validation loss had not fallen"
     at_rest = [i for i, epochs in since.items() if epochs >= RESTED]
     if at_rest:
         yield (
-            f"In {_counted(results, at_rest)} dev F1 had not risen for {RESTED} epochs or more at "
-            f"the end{_who(results, at_rest)}."
+            f"In {_counted(results, at_rest)} {what} for {RESTED} epochs or more at the "
+            f"end{_who(results, at_rest)}."
         )
 
 

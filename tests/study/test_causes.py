@@ -145,9 +145,24 @@ def test_l2_terms_that_dominate_are_told_of_by_weight() -> None:
     assert one.startswith("In the median, the L2 term ends as 95.9 % (lowest loss 0.9) of the ")
 
 
+def test_a_fall_of_the_loss_is_not_put_down_to_l2() -> None:
+    loss = [4.0 * 0.7**t for t in range(20)]
+    series = {"objective": [x + 1.0 for x in loss], "loss": loss}
+    axes = {"l2": ["none", 0.1], "b": [1]}  # an axis may have words, too
+    records = [make_record({"l2": x, "b": 1}, 0, "finished", Curve(series)) for x in axes["l2"]]
+    [found] = causes(results(records, axes))
+    assert found.startswith("In the median, the L2 term ends as ")
+    assert " with L2 none (lowest loss 0.00456) and " in found
+    assert found.endswith(" of the objective, so judge settings by loss.")
+
+
 def test_dev_f1_at_rest_is_told_of() -> None:
     rising = scored({"a": 1}, *(80.0 + i for i in range(12)))
     resting = scored({"a": 2}, 80.0, 85.0, *[84.9] * 5)
     [found] = causes(results([rising, resting], {"a": [1, 2]}))
     assert found == "In 1 of 2 settings dev F1 had not risen for 5 epochs or more at the end: a 2."
     assert causes(results([rising], {"a": [1]})) == []
+    history = {"loss": [5.0 * 0.9**t for t in range(12)], "val_loss": [0.5, *[0.6] * 11]}
+    keras = make_record({"a": 1}, 0, "finished", Curve.from_history(history))
+    [found] = causes(results([keras], {"a": [1]}))
+    assert found.startswith("In 1 of 1 setting validation loss had not fallen for 5 epochs or more")
