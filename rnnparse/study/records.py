@@ -48,6 +48,7 @@ _KEYS = (
     *("id", "config", "seed", "status", "error", "updates", "epochs", "convex"),
     *("data", "versions", "seconds", "host"),
 )
+_HEAD = {"id", "config", "seed", "status", "error", "data", "seconds", "host"}
 _APPENDING = os.O_WRONLY | os.O_CREAT | os.O_APPEND | getattr(os, "O_BINARY", 0)
 _START = re.compile(rb'\{"id":"[0-9a-f]{16}","config":\{')
 _ID = slice(len('{"id":"'), len('{"id":"') + 16)
@@ -268,7 +269,7 @@ def _refuse_constant(name: str) -> None:
 
 def _is_head(head: Any) -> bool:
     """Whether all but the curve is as `make_record` has it, with the id of config and seed."""
-    if not (isinstance(head, dict) and isinstance(head.get("config"), dict)):
+    if not (isinstance(head, dict) and set(head) >= _HEAD and isinstance(head["config"], dict)):
         return False
     error = head["error"]
     return (

@@ -439,6 +439,17 @@ def test_a_record_of_other_kinds_is_damaged(tmp_path: Path, changed: dict[str, A
             list(RecordFile(tmp_path).heads())
 
 
+@pytest.mark.parametrize("name", record(0))
+def test_a_record_with_a_gap_is_damaged(tmp_path: Path, name: str) -> None:
+    with RecordFile(tmp_path) as file:
+        file.append({key: value for key, value in record(0).items() if key != name})
+        with pytest.raises(StudyError, match=r"records.jsonl:1: the line is damaged"):
+            file.load()
+        if name not in ("epochs", "convex"):  # curves are not looked at
+            with pytest.raises(StudyError, match=r"records.jsonl:1: the line is damaged"):
+                list(file.heads())
+
+
 def test_what_a_study_is_about_comes_back(tmp_path: Path) -> None:
     write_study(tmp_path / "new", ABOUT)
     assert read_study(tmp_path / "new") == {"format": 1, **ABOUT}
