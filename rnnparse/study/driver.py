@@ -64,7 +64,7 @@ class Driver:
             if self._begun(left) and died is not None:
                 self._blame(trial, died)
                 return
-        raise StudyError(f"workers die before they begin a trial: {died}")
+        raise StudyError(f"workers die before they begin a trial: {died or 'without a word'}")
 
     def _attempt(
         self, waiting: deque[Trial], alone: bool = False

@@ -137,6 +137,14 @@ def test_workers_that_never_begin_a_trial_end_the_study(tmp_path: Path) -> None:
     with pytest.raises(StudyError, match="workers die before they begin a trial: no such library"):
         drive(Stillborn(2), [1, 2], tmp_path)
 
+    class Silent(Played):
+        def run(self, tasks: Iterable[Task], *, alone: bool = False) -> Iterator[dict[str, Any]]:
+            next(iter(tasks))
+            yield from ()
+
+    with pytest.raises(StudyError, match="workers die before they begin a trial: without a word"):
+        drive(Silent(2), [1], tmp_path)
+
 
 def test_who_stops_to_read_records_is_not_warned_of_those_that_are_lost(
     recwarn: pytest.WarningsRecorder,
