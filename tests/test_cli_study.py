@@ -291,7 +291,7 @@ def test_a_dry_run_of_a_single_setting_has_nothing_to_compare(
     assert main(["study", "run", bank, "--lr", "0.1", "--dry-run"]) == 0
     printed = capsys.readouterr().out
     assert printed.startswith("\nall: optimizer adagrad, learning_rate 0.1, ")
-    assert "\n1 runs to go, 0 have ended; " in printed
+    assert "\n1 run to go, 0 have ended; " in printed
 
 
 def test_a_dry_run_of_a_large_grid_is_short(

@@ -38,6 +38,10 @@ def test_findings_are_printed(tmp_path: Path, capsys: pytest.CaptureFixture[str]
     assert " ".join(header.split()) == expected
     assert "\nOf the differences in dev F1 between the settings, each axis by itself" in printed
     assert "Best setting by dev F1: optimizer " in printed
+    assert main(["study", "show", folder, "--rows", "8"]) == 0
+    assert "... and 1 more setting\n" in capsys.readouterr().out
+    with pytest.raises(SystemExit):
+        main(["study", "show", folder, "--rows", "-1"])
     text = printed.split("to train it:")[0]
     assert max(map(len, text.splitlines())) <= 88
 

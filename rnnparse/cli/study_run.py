@@ -226,6 +226,7 @@ def _grid(args: argparse.Namespace) -> Grid:
 
 def _print_plan(args: argparse.Namespace, study: ParserStudy) -> None:
     """Print the runs that would start, and how long they would take."""
+    from rnnparse.study.finding import counted
     from rnnparse.study.parser_study import START_SECONDS, list_seconds
 
     size = study.size()
@@ -239,7 +240,7 @@ def _print_plan(args: argparse.Namespace, study: ParserStudy) -> None:
         return
     print(_trial_table(plan.trials))
     at_once = f"{plan.jobs} at once" if plan.jobs else "as many at once as the cluster has cores"
-    print(f"\n{len(plan.trials)} runs to go, {plan.ended} have ended; {at_once}")
+    print(f"\n{counted(len(plan.trials), 'run')} to go, {plan.ended} have ended; {at_once}")
     print(f"they take about {duration(seconds)}")
     if study.plateau:
         print(f"then the best of each optimizer to its plateau: up to {duration(plateau)}")

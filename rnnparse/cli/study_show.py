@@ -8,7 +8,7 @@ from collections import Counter
 from collections.abc import Iterator
 from typing import TYPE_CHECKING, Any
 
-from rnnparse.cli.text import columns, duration, print_json
+from rnnparse.cli.text import columns, duration, positive, print_json
 
 if TYPE_CHECKING:
     from rnnparse.study.results import Results
@@ -34,7 +34,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("folder", metavar="STUDY", help="a folder that rnnparse study run wrote")
     parser.add_argument(
         "--rows",
-        type=int,
+        type=positive,
         default=_ROWS,
         metavar="N",
         help=f"settings in the table (default: {_ROWS})",
@@ -107,8 +107,6 @@ def _setting(results: Results, i: int) -> dict[str, Any]:
 def _order(results: Results) -> list[int]:
     """Settings from the best on."""
     places = list(range(len(results.settings)))
-    if not results.metrics:
-        return places
     sign = -1 if results.metrics[0].higher else 1
     means = [mean for mean, _ in results.means[0]]
     return sorted(places, key=lambda i: (means[i] is None, sign * (means[i] or 0.0)))
@@ -192,7 +190,7 @@ def _table(results: Results, rows: int) -> str:
     head = [*names, *measured, "diagnosis", "against the best"]
     table = columns(head, lines)
     more = len(order) - rows
-    return f"{table}\n... and {more} more settings" if more > 0 else table
+    return f"{table}\n... and {finding.counted(more, 'more setting')}" if more > 0 else table
 
 
 def _wrapped(text: str, width: int = _LINE) -> str:

@@ -23,8 +23,6 @@ from rnnparse.trees.cleaning import words
 
 LOSS_AXES = ("objective", "kappa")
 """Axes that change what the loss is, so that its values do not compare."""
-PLATEAU = 40
-"""The usual limit of epochs for a training run to its plateau."""
 
 # CPU seconds on a machine of 2024, for 3,253 sentences of the Penn Treebank: a word and epoch with
 # a hundred candidates a sentence, alone and for each component of vectors; an update; the k-best
@@ -124,9 +122,7 @@ class ParserStudy:
         records = study.run(progress)
         if self.plateau:
             note(f"the best setting of each optimizer again, for up to {self.plateau} epochs")
-            further = plateau_settings(
-                records, problem.gold, self.plateau, self.config.patience
-            )
+            further = plateau_settings(records, problem.gold, self.plateau, self.config.patience)
             grid = replace(self.grid, further=further)
             records = self._study(grid, problem.path, **about).run(progress)
         return records
