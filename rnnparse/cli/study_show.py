@@ -89,7 +89,6 @@ def as_dict(results: Results) -> dict[str, Any]:
 
 def _setting(results: Results, i: int) -> dict[str, Any]:
     row, compared = results.settings[i], results.compared[i]
-    trial = next(t for t in row["trials"] if results.diagnoses[t].label == row["label"])
     means = {m.name: results.means[k][i][0] for k, m in enumerate(results.metrics)}
     return {
         "config": row["config"],
@@ -97,7 +96,7 @@ def _setting(results: Results, i: int) -> dict[str, Any]:
         **means,
         "epoch": row["epoch"],
         "diagnosis": row["label"],
-        "advice": results.diagnoses[trial].advice,
+        "advice": results.diagnosis(i).advice,
         "below_best": None if compared is None else compared.difference,
         "within_noise": i == results.best or results.alike[i],
         "command": results.command(row["trials"][0]),

@@ -25,16 +25,9 @@ def causes(results: Results) -> list[str]:
     return [sentence for part in parts for sentence in part(results)]
 
 
-def _evidence(results: Results, setting: int) -> dict[str, Any]:
-    """That of the setting's trial which has its diagnosis."""
-    row = results.settings[setting]
-    trial = next(i for i in row["trials"] if results.diagnoses[i].label == row["label"])
-    return results.diagnoses[trial].evidence
-
-
 def _known(results: Results, name: str) -> dict[int, Any]:
     """A piece of evidence, of the settings that have it."""
-    found = {i: _evidence(results, i).get(name) for i in range(len(results.settings))}
+    found = {i: results.diagnosis(i).evidence.get(name) for i in range(len(results.settings))}
     return {i: value for i, value in found.items() if value is not None}
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections import Counter
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from statistics import median
 from typing import Any
 
@@ -76,16 +76,13 @@ def reasons(results: Results) -> list[dict[str, Any]]:
     for label, count in label_counts(results):
         settings = [i for i, row in enumerate(results.settings) if row["label"] == label]
         example = best_of(_means(results), settings, results.metrics[0])
-        trial = next(
-            i for i in results.settings[example]["trials"] if results.diagnoses[i].label == label
-        )
         found.append(
             {
                 "label": label,
                 "count": count,
                 "typical": typical(results, settings),
                 "example": results.name(example) if len(results.settings) > 1 else "",
-                "advice": results.diagnoses[trial].advice,
+                "advice": results.diagnosis(example).advice,
             }
         )
     return found
@@ -157,8 +154,7 @@ def _about_best(results: Results) -> Iterator[str]:
     if row["epoch"] is not None:
         text += f"; its best epoch is {row['epoch']:g} of {_epochs(results, row)}"
     yield f"{text}{f' (means of {seeds} seeds, with 95 % intervals)' if seeds > 1 else ''}."
-    trial = next(i for i in row["trials"] if results.diagnoses[i].label == row["label"])
-    yield f"Diagnosis: {row['label']}. {results.diagnoses[trial].advice}"
+    yield f"Diagnosis: {row['label']}. {results.diagnosis(results.best).advice}"
     near = [i for i, alike in enumerate(results.alike) if alike]
     if near:
         yield _near(results, near)
@@ -209,12 +205,11 @@ def warnings(results: Results) -> list[str]:
         found.append(f"{counted(missing, 'trial')} of the space did not end yet.")
     if results.best is None:
         return found
-    row = results.settings[results.best]
     sizes = results.about.get("sizes") or {}
     batches = [axis.values for axis in results.axes if axis.name == "batch_size" and axis.numeric]
     if batches and "train" in sizes:
         found += filter(None, [whole_batches(batches[0], sizes["train"])])
-    found += [f"{_spaced(edge)}." for edge in _edges(results, row)]
+    found += [f"{_spaced(edge)}." for edge in _edges(results, results.best)]
     if len(results.settings) > 1:
         found += _noise_warnings(results)
     vary = [a.name for a in results.axes if a.name in OTHER_SCALES and len(a.values) > 1]
@@ -224,14 +219,13 @@ def warnings(results: Results) -> list[str]:
     return found
 
 
-def _edges(results: Results, row: Mapping[str, Any]) -> list[str]:
+def _edges(results: Results, setting: int) -> list[str]:
     """Edges of the grid, but for a highest rate where the diagnosis asks for a lower one."""
-    diagnoses = [results.diagnoses[trial] for trial in row["trials"]]
-    typical = next(found for found in diagnoses if found.label == row["label"])
-    shorter = asks_for_shorter_steps(typical.label, typical.evidence)
+    found = results.diagnosis(setting)
+    shorter = asks_for_shorter_steps(found.label, found.evidence)
     return [
         edge
-        for edge in edges(results.about["space"], row)
+        for edge in edges(results.about["space"], results.settings[setting])
         if not (shorter and edge.startswith("learning_rate") and "the highest" in edge)
     ]
 

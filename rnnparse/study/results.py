@@ -102,6 +102,12 @@ class Results:
         """A row for each setting; see `rnnparse.study.summary.rows`."""
         return rows(self.records, self.diagnoses)
 
+    def diagnosis(self, setting: int) -> Diagnosis:
+        """Of a setting: that of its first trial which has the setting's label."""
+        row = self.settings[setting]
+        trials = (self.diagnoses[trial] for trial in row["trials"])
+        return next(found for found in trials if found.label == row["label"])
+
     @cached_property
     def axes(self) -> list[Axis]:
         """All axes of the records' configs."""

@@ -55,6 +55,15 @@ def test_the_size_of_the_data_and_what_comes_without_training_are_told() -> None
     assert basis(results([trial({"a": 1})], {"a": [1]})) == ""
 
 
+def test_the_diagnosis_of_a_setting_is_that_of_a_trial_with_its_label() -> None:
+    steady = [5.0 * 0.99**t for t in range(40)]
+    courses = [[5.0 + t for t in range(40)], steady, steady]
+    records = [trial({"a": 1}, *course) | {"seed": i} for i, course in enumerate(courses)]
+    found = results(records, {"a": [1]})
+    assert [one.label for one in found.diagnoses] == ["diverged", "improving", "improving"]
+    assert found.diagnosis(0) is found.diagnoses[1]
+
+
 def test_batches_of_all_examples_are_warned_of() -> None:
     assert whole_batches([64, 284], 285) is whole_batches([64, 285], 285) is None
     assert whole_batches([285, 512], 285) == (
