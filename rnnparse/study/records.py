@@ -59,7 +59,8 @@ _BEFORE_SECONDS = b',"seconds":'
 _NUMBERS = {int, float, type(None)}
 _ABOUT: dict[str, tuple[type, ...]] = {
     **{"name": (str,), "space": (dict,), "created": (str,), "versions": (dict,)},
-    **{"data": (dict, type(None)), "gold": (list, type(None))},
+    **{"data": (dict, type(None)), "gold": (list, type(None)), "measure": (dict, type(None))},
+    **{"sizes": (dict, type(None)), "baselines": (dict, type(None))},
 }
 
 
@@ -349,6 +350,11 @@ def read_study(folder: str | os.PathLike[str]) -> dict[str, Any]:
             raise _damaged_study(path, f"{name} is missing, or of another type")
     if not {"axes", "seeds", "fixed"} <= set(about["space"]):
         raise _damaged_study(path, "the space lacks axes, seeds or fixed")
+    if about.get("measure") and not {"name", "maximize"} <= set(about["measure"]):
+        raise _damaged_study(path, "the measure lacks name or maximize")
+    for name in ("sizes", "baselines"):
+        if not set(map(type, (about.get(name) or {}).values())) <= {int, float}:
+            raise _damaged_study(path, f"{name} are no numbers")
     return about
 
 

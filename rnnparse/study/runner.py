@@ -126,7 +126,7 @@ class Study:
         self.backend, self.jobs, self.address = backend, jobs, address
         self.name = name or self.folder.resolve().name
         self.data, self.gold, self.command = plain(dict(data or {})), plain(gold), command
-        self.sizes, self.baselines = plain(dict(sizes or {})), plain(dict(baselines or {}))
+        self.sizes, self.baselines = (_known(found or {}) for found in (sizes, baselines))
         self.measure, self.cost = Measure(measure, maximize), cost
         self.trials, self.retry, self.by_content = self.space.trials(), retry, by_content
         self._function = _pickled(objective_fn)
@@ -296,6 +296,12 @@ def _one_interrupt() -> Iterator[None]:
         yield
     finally:
         signal.signal(signal.SIGINT, before)
+
+
+def _known(numbers: Mapping[str, Any]) -> dict[str, Any]:
+    """Numbers as JSON has them, without those that are not finite."""
+    found = {name: plain(number) for name, number in numbers.items()}
+    return {name: number for name, number in found.items() if number is not None}
 
 
 def _pickled(function: Callable[..., Any]) -> bytes:

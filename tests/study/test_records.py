@@ -411,6 +411,25 @@ def test_what_a_study_is_about_may_have_no_gaps(tmp_path: Path, name: str) -> No
 
 
 @pytest.mark.parametrize(
+    ("more", "words"),
+    [
+        ({"sizes": 3}, "sizes is missing, or of another type"),
+        ({"sizes": {"train": "many"}}, "sizes are no numbers"),
+        ({"baselines": {"chance": None}}, "baselines are no numbers"),
+        ({"measure": {"name": "dev_f1"}}, "the measure lacks name or maximize"),
+    ],
+)
+def test_what_a_study_may_tell_besides_is_damaged_too(
+    tmp_path: Path, more: dict[str, Any], words: str
+) -> None:
+    write_study(tmp_path, {**ABOUT, **more})
+    with pytest.raises(StudyError, match=f"study.json: the file is damaged: {words}"):
+        read_study(tmp_path)
+    write_study(tmp_path, {**ABOUT, "sizes": {"train": 3}, "baselines": {"chance": 0.5}})
+    assert read_study(tmp_path)["sizes"] == {"train": 3}
+
+
+@pytest.mark.parametrize(
     "changed",
     [
         {"seed": 1},  # another trial than the id says

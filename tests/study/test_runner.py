@@ -248,6 +248,12 @@ def test_a_grid_is_a_space(tmp_path: Path) -> None:
     assert read_study(tmp_path)["space"] == grid.to_dict()
 
 
+def test_baselines_that_are_no_numbers_are_left_out(tmp_path: Path) -> None:
+    known = {"chance": 0.5, "lost": math.nan}
+    Study({"x": [1]}, lambda config, seed: [1.0], tmp_path, baselines=known).run(progress=False)
+    assert read_study(tmp_path)["baselines"] == {"chance": 0.5}
+
+
 def test_seeds_are_no_axis(tmp_path: Path) -> None:
     with pytest.raises(ConfigError, match="give seeds"):
         Study({"rate": [0.1], "seed": [0, 1]}, lambda config, seed: [1.0], tmp_path)
