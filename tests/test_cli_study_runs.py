@@ -14,7 +14,7 @@ from typing import Any
 
 import pytest
 
-from rnnparse.cli import main
+from rnnparse.cli import main, study_show
 from rnnparse.study.records import RecordFile, read_study
 from tests.study.made_up import QUICK, study_folder
 from tests.training.runs import write_treebank
@@ -44,6 +44,14 @@ def test_findings_are_printed(tmp_path: Path, capsys: pytest.CaptureFixture[str]
         main(["study", "show", folder, "--rows", "-1"])
     text = printed.split("to train it:")[0]
     assert max(map(len, text.splitlines())) <= 88
+
+
+def test_no_line_breaks_between_a_number_and_its_sign() -> None:
+    text = " ".join(["a share of 12 % of"] * 20)
+    for width in range(12, 40):
+        lines = study_show._wrapped(text, width).splitlines()
+        assert " ".join(lines) == text and max(map(len, lines)) <= width
+        assert not any(line.startswith("%") for line in lines)
 
 
 def test_advice_is_printed_for_each_setting_of_the_table(

@@ -193,4 +193,6 @@ def _table(results: Results, rows: int) -> str:
 
 
 def _wrapped(text: str, width: int = _LINE) -> str:
-    return textwrap.fill(text, width, break_on_hyphens=False)
+    # A number stays with its sign: lines break at plain spaces only.
+    kept = textwrap.fill(text.replace(" %", "\xa0%"), width, break_on_hyphens=False)
+    return kept.replace("\xa0", " ")
