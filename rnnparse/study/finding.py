@@ -209,6 +209,7 @@ def warnings(results: Results) -> list[str]:
     batches = [axis.values for axis in results.axes if axis.name == "batch_size" and axis.numeric]
     if batches and "train" in sizes:
         found += filter(None, [whole_batches(batches[0], sizes["train"])])
+    found += _no_better(results, results.best)
     found += [f"{_spaced(edge)}." for edge in _edges(results, results.best)]
     if len(results.settings) > 1:
         found += _noise_warnings(results)
@@ -217,6 +218,18 @@ def warnings(results: Results) -> list[str]:
         names = join([title(name) for name in vary])
         found.append(f"Objectives with another {names} do not compare: look at each by itself.")
     return found
+
+
+def _no_better(results: Results, best: int) -> Iterator[str]:
+    """That the best setting is no better than the least that comes without training."""
+    baselines = results.about.get("baselines") or {}
+    mean, metric = results.means[0][best][0], results.metrics[0]
+    if not baselines or mean is None:
+        return
+    sign = 1 if metric.higher else -1
+    name, value = min(baselines.items(), key=lambda pair: sign * pair[1])
+    if sign * mean <= sign * value:
+        yield f"No setting is better than {name}, which has {title(metric.name)} {value:.4g}."
 
 
 def _edges(results: Results, setting: int) -> list[str]:

@@ -64,6 +64,22 @@ def test_the_diagnosis_of_a_setting_is_that_of_a_trial_with_its_label() -> None:
     assert found.diagnosis(0) is found.diagnoses[1]
 
 
+def test_a_study_that_gains_nothing_says_so() -> None:
+    def said(best: float) -> list[str]:
+        records = [trial({"a": a}, dev_f1=best - a) for a in (0, 1)]
+        baselines = {"the grammar alone": 84.0, "the best of the candidates": 94.0}
+        found = warnings(results(records, {"a": [0, 1]}, baselines=baselines))
+        return [warning for warning in found if warning.startswith("No setting is better")]
+
+    told = "No setting is better than the grammar alone, which has dev F1 84."
+    assert said(84.5) == [] and said(84.0) == said(83.0) == [told]
+    # Of losses the greatest is the least that is to be had.
+    records = [trial({"a": a}, loss=1.0 + a) for a in (0, 1)]
+    about = {"measure": {"name": "loss", "maximize": False}, "baselines": {"the mean": 0.9}}
+    found = warnings(results(records, {"a": [0, 1]}, **about))
+    assert found[0] == "No setting is better than the mean, which has loss 0.9."
+
+
 def test_batches_of_all_examples_are_warned_of() -> None:
     assert whole_batches([64, 284], 285) is whole_batches([64, 285], 285) is None
     assert whole_batches([285, 512], 285) == (
