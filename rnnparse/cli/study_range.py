@@ -9,7 +9,7 @@ from pathlib import Path
 
 from rnnparse.cli.study_run import add_shared
 from rnnparse.cli.text import positive, print_json, warn, whole
-from rnnparse.cli.train import option
+from rnnparse.cli.train import add_treebank, option
 from rnnparse.config import OBJECTIVES, TIES, TrainingConfig
 
 NAME = "range"
@@ -33,13 +33,7 @@ _FIELDS = tuple(field.name for field in fields(TrainingConfig))
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Declare the arguments."""
-    parser.add_argument(
-        "treebank",
-        metavar="TREEBANK",
-        nargs="?",
-        default=argparse.SUPPRESS,
-        help="trees to learn from; without it, the small generated treebank of this package",
-    )
+    add_treebank(parser)
     group = parser.add_argument_group("sweep")
     group.add_argument(
         "--low", type=float, default=1e-5, metavar="α", help="the first rate (default: 1e-05)"

@@ -8,8 +8,8 @@ from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from rnnparse.cli.text import columns, duration, positive, print_json, warn, whole
-from rnnparse.cli.train import option
+from rnnparse.cli.text import columns, positive, print_json, warn, whole
+from rnnparse.cli.train import add_treebank, option
 from rnnparse.config import OBJECTIVES, TIES
 from rnnparse.errors import StudyError
 
@@ -63,13 +63,7 @@ _SHOWN = 100  # trials that --dry-run lists
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Declare the arguments; those for the grid are absent unless they are given."""
-    parser.add_argument(
-        "treebank",
-        metavar="TREEBANK",
-        nargs="?",
-        default=argparse.SUPPRESS,
-        help="trees to learn from; without it, the small generated treebank of this package",
-    )
+    add_treebank(parser)
     group = parser.add_argument_group("grid")
     source = group.add_mutually_exclusive_group()
     source.add_argument(
@@ -226,7 +220,7 @@ def _grid(args: argparse.Namespace) -> Grid:
 
 def _print_plan(args: argparse.Namespace, study: ParserStudy) -> None:
     """Print the runs that would start, and how long they would take."""
-    from rnnparse.study.finding import counted
+    from rnnparse.study.finding import counted, duration
     from rnnparse.study.parser_study import START_SECONDS, list_seconds
 
     size = study.size()

@@ -8,7 +8,7 @@ from collections import Counter
 from collections.abc import Iterator
 from typing import TYPE_CHECKING, Any
 
-from rnnparse.cli.text import columns, duration, positive, print_json
+from rnnparse.cli.text import columns, positive, print_json
 
 if TYPE_CHECKING:
     from rnnparse.study.results import Results
@@ -121,7 +121,7 @@ def _parts(results: Results, rows: int, advice: bool) -> Iterator[str]:
     seconds = sum(record["seconds"] for record in records)
     yield (
         f"{results.about['name']}: {len(records)} of {expected} runs have ended; together they "
-        f"took {duration(seconds)}"
+        f"took {finding.duration(seconds)}"
     )
     yield _wrapped(finding.lead(results))
     if basis := finding.basis(results):

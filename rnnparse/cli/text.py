@@ -57,14 +57,6 @@ def number(value: float | None, digits: int = 2) -> str:
     return "-" if value is None else f"{value:.{digits}f}"
 
 
-def duration(seconds: float) -> str:
-    """A time as people say it."""
-    if seconds < 60:
-        return f"{seconds:.0f} s"
-    minutes = round(seconds / 60)
-    return f"{minutes} min" if minutes < 60 else f"{minutes // 60} h {minutes % 60} min"
-
-
 def columns(header: Sequence[str], rows: Sequence[Sequence[object]]) -> str:
     """A table: the first column to the left, the others to the right."""
     cells = [list(map(str, header)), *([str(cell) for cell in row] for row in rows)]

@@ -57,13 +57,7 @@ def run(args: argparse.Namespace) -> int:
 
 
 def _add_data(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument(
-        "treebank",
-        metavar="TREEBANK",
-        nargs="?",
-        default=argparse.SUPPRESS,
-        help="trees to learn from; without it, the small generated treebank of this package",
-    )
+    add_treebank(parser)
     group = parser.add_argument_group("data")
     group.add_argument(
         "--out", metavar="MODEL", default="model", help="folder for the model (default: model)"
@@ -171,6 +165,17 @@ def _add_running(parser: argparse.ArgumentParser) -> None:
     )
     option(group, "--tensorboard", "write logs for TensorBoard here", "DIR")
     option(group, "--cache", "keep candidate lists here (default: your cache folder)", "DIR")
+
+
+def add_treebank(parser: argparse.ArgumentParser) -> None:
+    """Declare the treebank, which is absent unless it is given; also for studies."""
+    parser.add_argument(
+        "treebank",
+        metavar="TREEBANK",
+        nargs="?",
+        default=argparse.SUPPRESS,
+        help="trees to learn from; without it, the small generated treebank of this package",
+    )
 
 
 def option(

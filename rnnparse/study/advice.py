@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from typing import Any
 
-from rnnparse.study.evidence import FLAT, Findings
+from rnnparse.study.evidence import FLAT, SHORT_WAY, Findings
 from rnnparse.study.space import RATES
 
 USUAL_RATIO = 0.01
@@ -14,9 +14,7 @@ SMALL_RATIO = 0.001
 """Updates below this share hardly move the weights."""
 DOMINANT = 0.5
 """The L2 term is worth a warning from this share of the objective on."""
-FAR_ENOUGH = 0.5
-"""No longer steps are advised where they sum up to this share of the weights' length."""
-LITTLE = 0.001
+SLIGHT = 0.001
 """Smaller shares of the fall than this are not told apart."""
 RESTED = 5
 """Epochs without a better dev F1 after which more of them promise none."""
@@ -101,7 +99,7 @@ def _on_converged(found: Findings, config: Config) -> str:
     if convex is None:
         o = found.objective
         share = o.gain * o.scale / (o.fall or o.scale)
-        brought = _percent(share) if share >= LITTLE else f"less than {_percent(LITTLE)}"
+        brought = _percent(share) if share >= SLIGHT else f"less than {_percent(SLIGHT)}"
         return (
             f"The last half of the {o.unit}s brought {brought} of the fall: more of them promise "
             "little."
@@ -159,7 +157,7 @@ def _on_too_few(found: Findings, config: Config) -> str:
         more += f" (at this slope {_rounded(found.needed):g} times as many updates)"
     if steps.ratio is not None:
         factor = min(factor, USUAL_RATIO / steps.ratio if steps.ratio else factor)
-    if factor < 2 or (steps.travelled or 0.0) >= FAR_ENOUGH:
+    if factor < 2 or (steps.travelled or 0.0) >= SHORT_WAY:
         return f"{count} {did}: {more}."
     return f"{count} {did}: {_larger_steps(found, config, factor)}, or {more}."
 

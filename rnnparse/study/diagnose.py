@@ -17,7 +17,7 @@ from typing import Any
 import numpy as np
 
 from rnnparse.study.advice import advise, advise_on_failure
-from rnnparse.study.evidence import FLAT, LEAST_SCALE, Findings, as_evidence
+from rnnparse.study.evidence import FLAT, LEAST_SCALE, SHORT_WAY, Findings, as_evidence
 from rnnparse.study.measure import measure, objective_curve
 from rnnparse.study.records import FAILURES, canonical
 from rnnparse.study.space import RATES
@@ -47,8 +47,6 @@ FAR = 0.1
 """Stalled: above the reference by this share of the distance from start to reference."""
 LITTLE = 0.2
 """Too few updates: less than this share of the fall that is needed."""
-SHORT_WAY = 0.5
-"""Too few updates: the updates' lengths sum up to less than this share of the weights' length."""
 HARDLY = 0.05
 """Too few updates, if no floor is known: they sum up to less than this."""
 OVERFIT = {"dev_f1": 0.005, "val_loss": 0.02}

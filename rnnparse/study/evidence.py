@@ -11,6 +11,8 @@ from rnnparse.study.trends import Decay, SignChanges, Trend, Wave
 
 LEAST_SCALE = 0.01
 """Changes are measured by the fall so far, but at least by this share of the level."""
+SHORT_WAY = 0.5
+"""Updates whose lengths sum up to less than this share of the weights' length go a short way."""
 FLAT = 0.05
 """Converged: the last half's line falls by no more than this share of the whole fall."""
 

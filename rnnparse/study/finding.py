@@ -150,10 +150,10 @@ def _about_best(results: Results) -> Iterator[str]:
         for i, metric in enumerate(results.metrics[:2])
     ]
     seeds = len(row["trials"])
-    text = ", ".join(measured)
+    scores = ", ".join(measured)
     if row["epoch"] is not None:
-        text += f"; its best epoch is {row['epoch']:g} of {_epochs(results, row)}"
-    yield f"{text}{f' (means of {seeds} seeds, with 95 % intervals)' if seeds > 1 else ''}."
+        scores += f"; its best epoch is {row['epoch']:g} of {_epochs(results, row)}"
+    yield f"{scores}{f' (means of {seeds} seeds, with 95 % intervals)' if seeds > 1 else ''}."
     yield f"Diagnosis: {row['label']}. {results.diagnosis(results.best).advice}"
     near = [i for i, alike in enumerate(results.alike) if alike]
     if near:
@@ -210,7 +210,11 @@ def warnings(results: Results) -> list[str]:
     if batches and "train" in sizes:
         found += filter(None, [whole_batches(batches[0], sizes["train"])])
     found += _no_better(results, results.best)
-    found += [f"{_spaced(edge)}." for edge in _edges(results, results.best)]
+    diagnosis, row = results.diagnosis(results.best), results.settings[results.best]
+    shorter = asks_for_shorter_steps(diagnosis.label, diagnosis.evidence)
+    found += [
+        f"{_spaced(edge)}." for edge in edges(results.about["space"], row, lower_rate=shorter)
+    ]
     if len(results.settings) > 1:
         found += _noise_warnings(results)
     vary = [a.name for a in results.axes if a.name in OTHER_SCALES and len(a.values) > 1]
@@ -230,17 +234,6 @@ def _no_better(results: Results, best: int) -> Iterator[str]:
     name, value = min(baselines.items(), key=lambda pair: sign * pair[1])
     if sign * mean <= sign * value:
         yield f"No setting is better than {name}, which has {title(metric.name)} {value:.4g}."
-
-
-def _edges(results: Results, setting: int) -> list[str]:
-    """Edges of the grid, but for a highest rate where the diagnosis asks for a lower one."""
-    found = results.diagnosis(setting)
-    shorter = asks_for_shorter_steps(found.label, found.evidence)
-    return [
-        edge
-        for edge in edges(results.about["space"], results.settings[setting])
-        if not (shorter and edge.startswith("learning_rate") and "the highest" in edge)
-    ]
 
 
 def _spaced(sentence: str) -> str:
@@ -335,6 +328,14 @@ def failures(results: Results) -> list[dict[str, Any]]:
 def _trial_name(results: Results, trial: int) -> str:
     setting = next(i for i, row in enumerate(results.settings) if trial in row["trials"])
     return f"{results.name(setting)}, seed {results.records[trial]['seed']}"
+
+
+def duration(seconds: float) -> str:
+    """A time as people say it."""
+    if seconds < 60:
+        return f"{seconds:.0f} s"
+    minutes = round(seconds / 60)
+    return f"{minutes} min" if minutes < 60 else f"{minutes // 60} h {minutes % 60} min"
 
 
 def counted(number: int, noun: str) -> str:

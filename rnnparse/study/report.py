@@ -19,6 +19,7 @@ from rnnparse.study.finding import (
     best_card,
     best_of_each,
     counted,
+    duration,
     expected_trials,
     failures,
     label_counts,
@@ -138,15 +139,8 @@ def _facts(results: Results) -> Iterator[str]:
     seeds = sorted({record["seed"] for record in records})
     if len(seeds) > 1:
         yield f"{len(seeds)} seeds"
-    yield f"{_duration(sum(record['seconds'] for record in records))} in all"
+    yield f"{duration(sum(record['seconds'] for record in records))} in all"
     yield f"begun {datetime.fromisoformat(about['created']):%Y-%m-%d %H:%M %Z}"
-
-
-def _duration(seconds: float) -> str:
-    if seconds < 60:
-        return f"{seconds:.0f} s"
-    minutes = round(seconds / 60)
-    return f"{minutes} min" if minutes < 60 else f"{minutes // 60} h {minutes % 60} min"
 
 
 def _origins(results: Results) -> Iterator[tuple[str, str]]:

@@ -106,12 +106,15 @@ def best(rows: Sequence[Row], by: str = "dev_f1") -> Row | None:
     return max(known, key=lambda row: sign * row[by]["mean"], default=None)
 
 
-def edges(space: Any, best: Row | Mapping[str, Any]) -> list[str]:
+def edges(
+    space: Any, best: Row | Mapping[str, Any], *, lower_rate: bool = False
+) -> list[str]:
     """Warnings for the numeric axes on whose edge the best setting lies.
 
     Args:
         space: a `Space` or `Grid`, or what `study.json` has of it: {"axes": …, "rates"?: …}.
         best: a row of `rows`, or its config.
+        lower_rate: whether its diagnosis asks for a lower rate; then the highest is no edge.
 
     Returns:
         A sentence an axis, with the value to try next. Axes with one value have no edge, and 0 is
@@ -135,6 +138,8 @@ def edges(space: Any, best: Row | Mapping[str, Any]) -> list[str]:
         if len(numbers) < 2:
             continue
         if value == numbers[-1]:
+            if lower_rate and name == "learning_rate":
+                continue
             found.append(_edge(name, value, "highest", numbers[-2]))
         elif value == numbers[0] and not (value == 0 and numbers[1] > 0):
             found.append(_edge(name, value, "lowest", numbers[1]))

@@ -11,7 +11,6 @@ from typing import NamedTuple
 
 import numpy as np
 
-CONFIDENCE = 0.95
 HUGE = 1e100
 """Greater magnitudes count as infinite, as squares of them are."""
 LEAST_POINTS = 4
