@@ -5,14 +5,16 @@ VENV := .venv
 BIN := $(VENV)/bin
 SOURCES := $(wildcard rnnparse/*.py rnnparse/*/*.py rnnparse/*/*.heads treebanks/*.mrg)
 DEMO := demo-model
+SECONDS ?= 60
 
-.PHONY: help demo test test-all lint clean distclean
+.PHONY: help demo test test-all lint fuzz clean distclean
 
 help:
 	@echo "make demo       install, train on the embedded treebank, parse two sentences"
 	@echo "make test       install, run the quick tests"
 	@echo "make test-all   run all tests, the slow ones too"
 	@echo "make lint       check style and types"
+	@echo "make fuzz       read mutated input for SECONDS=60; failures are kept in fuzz-failures"
 	@echo "make clean      remove what was built (distclean: the virtual environment, too)"
 
 demo: $(DEMO)/report.json
@@ -35,6 +37,9 @@ lint: $(VENV)/.installed-for-tests
 	$(BIN)/ruff check .
 	$(BIN)/mypy
 
+fuzz: $(VENV)/.installed-for-tests
+	$(BIN)/python -m tests.fuzz --seconds $(SECONDS)
+
 $(VENV)/.installed: setup.cfg pyproject.toml
 	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 10) and "Python 3.10 or later is needed; name one with: make PYTHON=python3.12 ...")'
 	test -x $(BIN)/python || $(PYTHON) -m venv $(VENV)
@@ -46,7 +51,7 @@ $(VENV)/.installed-for-tests: $(VENV)/.installed
 	touch $@
 
 clean:
-	rm -rf build dist $(DEMO) $(DEMO).partial .pytest_cache .mypy_cache .ruff_cache .hypothesis
+	rm -rf fuzz-failures build dist $(DEMO) $(DEMO).partial .pytest_cache .mypy_cache .ruff_cache .hypothesis
 	find rnnparse tests treebanks benchmarks scripts -name __pycache__ -prune -exec rm -rf {} +
 
 distclean: clean

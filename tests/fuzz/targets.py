@@ -1,0 +1,19 @@
+"""The targets of `python -m tests.fuzz`, by name."""
+
+from __future__ import annotations
+
+import importlib
+
+from tests.fuzz.harness import Target
+from tests.fuzz.readers import READERS
+
+TARGETS: dict[str, Target] = {target.name: target for target in READERS}
+
+
+def find_target(name: str) -> Target:
+    """A target by its name, or as MODULE:ATTRIBUTE."""
+    module, _, attribute = name.partition(":")
+    if not attribute:
+        return TARGETS[name]
+    target: Target = getattr(importlib.import_module(module), attribute)
+    return target
