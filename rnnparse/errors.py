@@ -31,6 +31,10 @@ class ModelError(RnnparseError):
     """A model folder is missing, damaged, or of another format version."""
 
 
+class DivergedError(RnnparseError):
+    """Training diverged in its first epoch, so that there is no model."""
+
+
 class VectorError(RnnparseError):
     """A word-vector file is malformed or unreadable."""
 

@@ -7,6 +7,7 @@ from typing import Any
 
 from rnnparse.study.evidence import FLAT, SHORT_WAY, Findings
 from rnnparse.study.space import RATES
+from rnnparse.training.divergence import change_rate
 
 USUAL_RATIO = 0.01
 """Updates of at most this share of the weights settle down, by the rule of thumb."""
@@ -237,13 +238,9 @@ def _change(found: Findings, config: Config, factor: float) -> str:
     """The advice to make steps longer or shorter by a factor, or to take what did best."""
     if found.best_rate is not None:
         return f"take {found.best_rate}, which got lowest with all else equal"
-    name = "rate"
-    if str(config.get("optimizer", "")).lower() == "levenberg-marquardt":
-        name, factor = "damping", 1 / factor
-    times, verb = (factor, "multiply") if factor > 1 else (1 / factor, "divide")
     rate = next((config[axis] for axis in RATES if axis in config), None)
-    to = f" ({rate:g} → {rate * factor:.3g})" if isinstance(rate, (int, float)) else ""
-    return f"{verb} the {name} by {times:.3g}{to}"
+    known = rate if isinstance(rate, (int, float)) else None
+    return change_rate(known, factor, str(config.get("optimizer", "")))
 
 
 def _rounded(factor: float) -> float:

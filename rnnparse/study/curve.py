@@ -10,8 +10,7 @@ from typing import Any
 
 import numpy as np
 
-GROWTH = 1e6
-"""A trial has diverged when its objective is so many times what it was at the start."""
+from rnnparse.training.divergence import GROWTH
 
 OBJECTIVES = ("objective", "loss")
 """The quantities that tell whether a trial diverges; the first that is there does."""

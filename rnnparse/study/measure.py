@@ -8,7 +8,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from rnnparse.study.curve import GROWTH, OBJECTIVES
+from rnnparse.study.curve import OBJECTIVES
 from rnnparse.study.evidence import LEAST_SCALE, Convex, Dev, Findings, Objective, Penalty, Steps
 from rnnparse.study.trends import (
     HUGE,
@@ -22,6 +22,7 @@ from rnnparse.study.trends import (
     strongest_wave,
     trend,
 )
+from rnnparse.training.divergence import GROWTH
 
 
 def measure(record: Mapping[str, Any], reference: float | None = None) -> Findings | None:

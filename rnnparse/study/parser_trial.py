@@ -62,6 +62,9 @@ class ParserTrial:
                 progress=False,
             )
             yield from _updates(state)
+            if state.diverged is not None:  # if the updates do not show it yet, this does
+                yield {"objective": state.diverged["objective"]}
+                return
             yield _epoch(state, problem.tuning, settings)
             if convex is not None:
                 yield {"convex": convex.after(state)}

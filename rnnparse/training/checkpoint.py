@@ -27,6 +27,9 @@ class TrainingState:
         best: what the best epoch so far gave: its mean or, without averaging, its weights.
         optimizer: the optimiser's variables, in its order.
         telemetry: one record an epoch that was observed; see `NetworkTelemetry`.
+        diverged: None, or the entry of the epoch in which training diverged, which is not in
+            `history`; the present weights and their mean are of no use then. It is not kept on
+            disk.
     """
 
     epoch: int
@@ -36,6 +39,7 @@ class TrainingState:
     best: Parameters
     optimizer: list[np.ndarray] = field(default_factory=list)
     telemetry: list[dict[str, Any]] = field(default_factory=list)
+    diverged: dict[str, Any] | None = None
 
 
 _PLAIN = ("epoch", "history", "telemetry")  # what is kept as JSON

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
@@ -19,6 +20,7 @@ from rnnparse.models.scorer import Scorer
 from rnnparse.models.store import ForestStore
 from rnnparse.training.checkpoint import TrainingState
 from rnnparse.training.data import BracketCounts
+from rnnparse.training.divergence import is_beyond
 
 if TYPE_CHECKING:
     from rnnparse.training.steps import Step
@@ -82,7 +84,7 @@ def train_network(
     progress: bool = True,
     what: str = "SU-RNN",
 ) -> TrainingState:
-    """Train until dev F1 has not risen for `patience` epochs.
+    """Train until dev F1 has not risen for `patience` epochs, or until training diverges.
 
     J(θ) = 1/m Σ loss_i + λ/2 ‖θ‖² without the word vectors (Socher et al. 2013, equations 7 to 9,
     for the hinge).
@@ -90,6 +92,7 @@ def train_network(
     between epochs goes on as if it had not been. With `averaging` each epoch is judged by, and
     gives, the mean of the weights after the epochs so far (Polyak & Juditsky 1992): subgradient
     steps of a fixed rate circle around a good point, and their mean lies nearer to it.
+    An epoch in which training diverged ends the run; see `TrainingState.diverged`.
 
     Args:
         initial: starting weights.
@@ -99,7 +102,8 @@ def train_network(
         state: where to go on; changed in place.
         frozen: weights that are not trained, for good or in the first `config.freeze_epochs`.
         epochs: exactly so many epochs, instead of early stopping.
-        on_epoch: called after each epoch, to log and to save.
+        on_epoch: called after each epoch, to log and to save; not after one that diverged, so
+            that a run which goes on from what was saved diverges again.
         progress: whether to show a progress bar.
         what: what the bar says.
 
@@ -113,6 +117,8 @@ def train_network(
 
     if state is None:
         state = TrainingState(0, [], initial, initial, initial)
+    if state.diverged is not None:
+        return state
     model = CVG(state.parameters, config.engine)
     telemetry = NetworkTelemetry(model, store, config, state.epoch) if config.telemetry else None
     now = _frozen_in(max(state.epoch - 1, 0), config, frozen)
@@ -129,24 +135,40 @@ def train_network(
         state.parameters = model.parameters()
         if telemetry is not None:
             state.telemetry.append(telemetry.end_epoch(state.parameters))
+        entry["epoch"] = state.epoch
+        if _has_diverged(entry, state):
+            state.diverged = entry
+            break
         state.mean = _running_mean(state)
         result = state.mean if config.averaging else state.parameters
         state.optimizer = step.state()
-        entry["epoch"] = state.epoch
         if tuning is not None:
-            totals = bracket_totals(result, tuning)
-            f1 = f1_of(totals)
-            entry |= {
-                "beta": BETAS[int(f1.argmax())],
-                "dev_f1": float(f1.max()),
-                "dev_brackets": totals.tolist(),
-            }
+            entry |= _judge(result, tuning)
         entry["seconds"] = time.perf_counter() - began
         state.history.append(entry)
         if tuning is None or best_epoch(state.history) == state.epoch:
             state.best = result
         on_epoch(state)
     return state
+
+
+def _has_diverged(entry: dict[str, Any], state: TrainingState) -> bool:
+    """Whether an epoch led beyond all bounds: its objective, or the weights after it."""
+    first = state.history[0] if state.history else entry
+    start = first.get("initial_objective", first["objective"])  # older states lack it
+    finite = all(np.isfinite(array).all() for array in state.parameters)
+    return not finite or is_beyond(entry["objective"], start)
+
+
+def _judge(parameters: Parameters, tuning: Tuning) -> dict[str, Any]:
+    """What dev says of weights, for the history."""
+    totals = bracket_totals(parameters, tuning)
+    f1 = f1_of(totals)
+    return {
+        "beta": BETAS[int(f1.argmax())],
+        "dev_f1": float(f1.max()),
+        "dev_brackets": totals.tolist(),
+    }
 
 
 def _frozen_in(epoch: int, config: TrainingConfig, frozen: Frozen) -> Frozen:
@@ -194,7 +216,13 @@ def _epoch(
     progress: bool,
     what: str,
 ) -> dict[str, Any]:
-    """One pass over the training set: mean loss, objective, share of violated margins."""
+    """One pass over the training set: mean loss, objective, share of violated margins.
+
+    It ends at the first loss that is not finite. The first epoch also has the objective of its
+    first batch before any step.
+    """
+    entry: dict[str, Any] = {}
+    penalty = step.model.penalty(config.l2)
     order = np.random.default_rng([config.seed, 1, epoch]).permutation(len(store))
     losses = np.zeros(len(store), np.float64)
     bar = tqdm(
@@ -205,8 +233,13 @@ def _epoch(
             sentences = order[start : start + config.batch_size]
             losses[sentences] = step(store.batch(sentences))
             bar.update(len(sentences))
-            bar.set_postfix(loss=f"{losses[sentences].mean():.3f}", refresh=False)
-    entry = {"loss": float(losses.mean())}
+            mean = float(losses[sentences].mean())
+            bar.set_postfix(loss=f"{mean:.3f}", refresh=False)
+            if epoch == 0 and start == 0:
+                entry["initial_objective"] = mean + penalty
+            if not math.isfinite(mean):
+                break
+    entry["loss"] = float(losses.mean())
     entry["objective"] = entry["loss"] + step.model.penalty(config.l2)
     if config.objective in MARGINS:
         entry["violated"] = float((losses > 0).mean())

@@ -5,7 +5,7 @@ from __future__ import annotations
 import logging
 import os
 import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import closing, contextmanager
 from dataclasses import dataclass, field, replace
 from pathlib import Path
@@ -16,6 +16,7 @@ from nltk.tree import Tree
 
 from rnnparse import __version__
 from rnnparse.config import TrainingConfig
+from rnnparse.errors import DivergedError
 from rnnparse.evaluation import evaluate
 from rnnparse.files import write_json
 from rnnparse.grammar.unknown import WordVectors
@@ -26,6 +27,7 @@ from rnnparse.models.vectors import read_vectors
 from rnnparse.parser import Parser, refuse_foreign
 from rnnparse.training.checkpoint import TrainingState, load_state, save_state
 from rnnparse.training.data import fingerprint, hold_out, load_clean, require_two
+from rnnparse.training.divergence import describe
 from rnnparse.training.lists import cache_folder
 from rnnparse.training.loop import (
     BETAS,
@@ -47,7 +49,10 @@ _LOG = logging.getLogger("rnnparse")
 
 @dataclass
 class TrainingReport:
-    """What a run gave; scores in per cent by EVALB's rules on dev (or the folds)."""
+    """What a run gave; scores in per cent by EVALB's rules on dev (or the folds).
+
+    `diverged` is the epoch in which training diverged, or None; the history ends before it.
+    """
 
     model: str
     sentences: int
@@ -58,6 +63,7 @@ class TrainingReport:
     beta: float = 0.0
     epochs: int = 0
     best_epoch: int = 0
+    diverged: int | None = None
     seconds: dict[str, float] = field(default_factory=dict)
     history: list[dict[str, Any]] = field(default_factory=list)
 
@@ -73,6 +79,7 @@ class TrainingReport:
             ("oracle F1 of the k-best lists", f"{self.oracle_f1:.2f}"),
             ("weight of log P (beta)", f"{self.beta:g}"),
             ("epochs (best)", f"{self.epochs} ({self.best_epoch})"),
+            *([] if self.diverged is None else [("diverged in epoch", str(self.diverged))]),
             ("sentences, train / dev", f"{self.sentences} / {self.dev_sentences}"),
             *((f"seconds, {stage}", f"{s:.1f}") for stage, s in self.seconds.items()),
             ("seconds in all", f"{sum(self.seconds.values()):.1f}"),
@@ -136,7 +143,19 @@ class _Run:
             what="SU-RNN" if name == "network" else f"SU-RNN {name}",
         )
         board.close()
+        if done.diverged is not None:
+            self._log(name, done)  # its telemetry shows how
+            self._report_divergence(done.diverged, len(done.history))
         return done
+
+    def _report_divergence(self, entry: Mapping[str, Any], before: int) -> None:
+        """Note the epoch in which training diverged; DivergedError if none came before it."""
+        epoch = int(entry["epoch"])
+        message = describe(self.config, epoch, entry["objective"], before)
+        if not before:
+            raise DivergedError(message)
+        _LOG.warning("%s", message)
+        self.report.diverged = min(self.report.diverged or epoch, epoch)
 
     def _log(self, name: str, state: TrainingState) -> None:
         self.work.log(name, state.history)
@@ -291,7 +310,7 @@ def _train_with_dev(
     best = best_epoch(state.history)
     beta = float(state.history[best - 1]["beta"])
     report = run.report
-    report.epochs, report.best_epoch, report.beta = state.epoch, best, beta
+    report.epochs, report.best_epoch, report.beta = len(state.history), best, beta
     report.history = state.history
     assert problem.tuning is not None
     scores = score_all(state.best, problem.tuning.store)
@@ -317,6 +336,7 @@ def _train_with_folds(
     folds = min(config.folds, len(trees))
     totals = np.zeros((config.epochs, len(BETAS), 3), np.int64)
     base, oracle = np.zeros(3, np.int64), np.zeros(3, np.int64)
+    epochs = config.epochs  # that no fold's training diverged in
     for fold in range(folds):
         held = trees[fold::folds]
         rest = [tree for i, tree in enumerate(trees) if i % folds != fold] or trees
@@ -324,17 +344,20 @@ def _train_with_folds(
         part = make_problem(lists, rest, held, vectors, config)
         assert part.tuning is not None
         state = run.train(part, f"{key}-{fold}", f"fold-{fold + 1}", config.epochs)
-        totals += np.array([entry["dev_brackets"] for entry in state.history])
+        epochs = min(epochs, len(state.history))
+        totals[:epochs] += np.array([e["dev_brackets"] for e in state.history[:epochs]])
         for counts in part.tuning.counts:
             best = int(counts.f1().argmax())
             base += (counts.matched[0], counts.test[0], counts.gold)
             oracle += (counts.matched[best], counts.test[best], counts.gold)
-    f1 = f1_of(totals)
-    epoch, at = np.unravel_index(int(f1.argmax()), f1.shape)
-    final = run.train(replace(problem, tuning=None), key, "network", int(epoch) + 1)
+    f1 = f1_of(totals[:epochs])
+    epoch = int(f1.max(axis=1).argmax())
+    final = run.train(replace(problem, tuning=None), key, "network", epoch + 1)
+    epoch = len(final.history) - 1  # an earlier one where training diverged now
+    at = int(f1[epoch].argmax())
     report = run.report
     report.base_f1, report.oracle_f1 = float(f1_of(base)), float(f1_of(oracle))
-    report.cvg_f1, report.beta = float(f1.max()), BETAS[at]
-    report.epochs, report.best_epoch = config.epochs, int(epoch) + 1
+    report.cvg_f1, report.beta = float(f1[epoch, at]), BETAS[at]
+    report.epochs, report.best_epoch = epochs, epoch + 1
     report.dev_sentences, report.history = len(trees), final.history
     return final.best, BETAS[at]

@@ -114,6 +114,17 @@ def test_a_plateau_ends_a_trial(problem: ProblemFile, base: TrainingConfig) -> N
     assert len(run(problem, base, **{**still, "patience": 9}).epochs) == 9
 
 
+@pytest.mark.parametrize("batch_size", [5, 1000])
+def test_a_trial_that_diverges_ends(
+    problem: ProblemFile, base: TrainingConfig, batch_size: int
+) -> None:
+    """Also where only the weights after its last update show that."""
+    config = {"optimizer": "sgd", "learning_rate": 1e30, "l2": 0.1, "batch_size": batch_size}
+    curve = run(problem, base, epochs=3, **config)
+    assert curve.diverged() and curve.diverged(last=1)
+    assert curve.updates["objective"][0] is not None and curve.epochs == []
+
+
 def test_a_damaged_problem_is_an_error(base: TrainingConfig, tmp_path: Path) -> None:
     (tmp_path / "problem.npz").write_bytes(b"nothing")
     with pytest.raises(ConfigError, match=r"problem\.npz: the forests .* remove the file"):
