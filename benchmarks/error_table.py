@@ -98,7 +98,8 @@ class Bench:
 
     def cvg_choice(self, forest: Forest, tokens: Sequence[str]) -> int:
         """The candidate that the parser gives, as `Parser` chooses it."""
-        rows = [self.parser.vocabulary.rows(tokens)]
+        forms = self.parser.grammar.lexicon.forms
+        rows = [self.parser.vocabulary.rows(forms.lookup(tokens))]
         store = ForestStore.from_forests([forest], rows, self.parser.keys)
         scores = np.asarray(self.scorer.scores(store.batch([0])), np.float64)
         beta = self.parser.beta

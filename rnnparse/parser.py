@@ -26,7 +26,7 @@ from rnnparse.models.scorer import Scorer
 from rnnparse.models.store import ForestStore
 from rnnparse.models.vocabulary import Vocabulary
 from rnnparse.threads import in_order
-from rnnparse.trees.brackets import escape_token, unescape_token
+from rnnparse.trees.brackets import unescape_token
 from rnnparse.trees.cleaning import clean, words
 from rnnparse.trees.tokenize import tokenize
 
@@ -169,16 +169,16 @@ class Parser:
             raise ValueError("a sentence needs at least one token")
         if k < 1:
             raise ValueError(f"k, the number of trees, must be at least 1, not {k}")
-        escaped = [escape_token(token) for token in tokens]
-        found = self._decoder.parse(escaped, kbest)
-        rnn = self._rnn_scores(found.forest, escaped)
+        written = self.grammar.lexicon.forms.write(tokens)
+        found = self._decoder.parse(written, kbest)
+        rnn = self._rnn_scores(found.forest, written)
         logp = found.forest.logp
         total = logp if scorer == "pcfg" else rnn + (self.beta * logp if self.beta else 0.0)
         order = np.argsort(-total, kind="stable")[:k]
         names = self.grammar.pcfg.categories
         trees = tuple(
             ScoredTree(
-                candidate_tree(found.forest, int(r), escaped, names),
+                candidate_tree(found.forest, int(r), written, names),
                 float(total[r]),
                 float(logp[r]),
                 float(rnn[r]),
@@ -188,9 +188,13 @@ class Parser:
         return ParseResult(tuple(tokens), trees, found.glued)
 
     def _rnn_scores(self, forest: Forest, tokens: Sequence[str]) -> np.ndarray:
-        store = ForestStore.from_forests([forest], [self.vocabulary.rows(tokens)], self.keys)
-        scores = self._scorer.scores(store.batch([0]))
+        scores = self._scorer.scores(self._store(forest, tokens).batch([0]))
         return np.asarray(scores, np.float64)
+
+    def _store(self, forest: Forest, tokens: Sequence[str]) -> ForestStore:
+        """The forest of one sentence with the rows of its words."""
+        rows = self.vocabulary.rows(self.grammar.lexicon.forms.lookup(tokens))
+        return ForestStore.from_forests([forest], [rows], self.keys)
 
     # -- given trees ---------------------------------------------------------------------------
 
@@ -222,8 +226,7 @@ class Parser:
     def embed(self, tree: Tree) -> np.ndarray:
         """The vector of a tree's root, float32 [n]; errors as for `score`."""
         forest, tokens, _ = self._forest_of([tree])
-        store = ForestStore.from_forests([forest], [self.vocabulary.rows(tokens)], self.keys)
-        batch, node = store.batch_with_nodes([0])
+        batch, node = self._store(forest, tokens).batch_with_nodes([0])
         vectors = self._scorer.node_vectors(batch)
         return np.asarray(vectors[node[forest.root[0]]])
 

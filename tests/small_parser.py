@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from functools import lru_cache
 
 import numpy as np
+from nltk.tree import Tree
 
+from rnnparse.grammar.grammar import Grammar
 from rnnparse.grammar.pcfg import category_names
 from rnnparse.inference.decode import Decoder
 from rnnparse.models.keys import KeyTable
@@ -19,8 +22,12 @@ from tests.grammar.small import small_grammar, trees
 @lru_cache(maxsize=1)
 def small_parser() -> Parser:
     """60 trees' grammar; weights so strong that the network often disagrees with it."""
-    grammar = small_grammar()
-    sentences = [words(tree) for tree in trees(60)]
+    return make_parser(small_grammar(), trees(60))
+
+
+def make_parser(grammar: Grammar, treebank: Sequence[Tree]) -> Parser:
+    """A parser with the grammar of a treebank and such weights."""
+    sentences = [words(tree) for tree in treebank]
     decoder = Decoder(grammar)
     forests = [decoder.parse(tokens, 20).forest for tokens in sentences[:20]]
     keys = KeyTable.from_forests(category_names(grammar.pcfg.categories), forests, 3)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from pathlib import Path
 
 import pytest
@@ -90,6 +91,49 @@ def test_gold_without_a_word_is_an_error(
     (tmp_path / "gold.mrg").write_text("(TOP (NP (-NONE- *)))\n")
     assert main(["evaluate", str(trained), str(tmp_path / "gold.mrg")]) == 2
     assert "gold.mrg: no tree with words" in capsys.readouterr().err
+
+
+def test_sentences_missing_from_f1_are_counted_with_the_reason(
+    trained: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """The gold tags of `.` make EVALB delete other words than in the parser's trees."""
+    right = "(TOP (S (NP (PRP They)) (VP (VBD ate)) (. .)))\n"
+    gold = tmp_path / "gold.mrg"
+    gold.write_text(right + right.replace("(. .)", "(SYM .)") * 2 + "(TOP (NP (. .)))\n")
+    none = {"length mismatch": 0, "word mismatch": 0, "unbalanced brackets": 0, "no tree": 0}
+    found = printed_json(capsys, "evaluate", trained, gold)
+    assert found["missing"] == {**none, "length mismatch": 2, "no tree": 1}
+    assert (found["sentences"], found["valid"], found["delete_by"]) == (4, 1, "own")
+    assert main(["evaluate", str(trained), str(gold)]) == 0
+    assert capsys.readouterr().out.splitlines()[-1] == (
+        "3 of 4 sentences are missing from F1: 2 length mismatch, 1 no tree; a mismatch is "
+        "punctuation with a wrong tag: --delete-by gold scores it"
+    )
+    options = ["--delete-by", "gold", "--by-label", "--by-length", "--against", str(gold)]
+    by_gold = printed_json(capsys, "evaluate", trained, gold, *options)
+    assert by_gold["missing"] == {**none, "no tree": 1}
+    assert (by_gold["valid"], by_gold["f1"]) == (3, 100.0)
+    assert sum(row["gold"] for row in by_gold["by_label"]) == by_gold["gold_brackets"] == 9
+    assert by_gold["against"]["sentences"] == 3
+    assert main(["evaluate", str(trained), str(gold), *options]) == 0
+    out = capsys.readouterr().out
+    assert re.search("^deleted by +gold tags$", out, re.MULTILINE)
+    assert "\n1 of 4 sentences are missing from F1: 1 no tree\n" in out
+
+
+def test_words_are_compared_in_the_form_of_the_gold_trees(
+    trained: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    gold, out = tmp_path / "gold.mrg", tmp_path / "out.mrg"
+    gold.write_text(
+        "".join(
+            f"(TOP (S (NP (PRP They)) (VP (VBD ate) (NP (CD {half}) (NN udon))) (. .)))\n"
+            for half in ("1/2", "1\\/2", "-LCB-", "{", "“")
+        )
+    )
+    found = printed_json(capsys, "evaluate", trained, gold, "--delete-by", "gold", "--out", out)
+    assert (found["valid"], sum(found["missing"].values())) == (5, 0)
+    assert [t.leaves() for t in load_trees(out)] == [t.leaves() for t in load_trees(gold)]
 
 
 # ---- evalb ---------------------------------------------------------------------------------------

@@ -5,7 +5,7 @@ from __future__ import annotations
 import argparse
 import time
 from collections.abc import Callable
-from dataclasses import asdict
+from dataclasses import asdict, replace
 from typing import TYPE_CHECKING, Any
 
 from rnnparse.cli.text import columns, number, numbers, print_json, warn, whole
@@ -53,6 +53,14 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         help="choose among the candidates with the network, or take the PCFG's best (default: cvg)",
     )
     parser.add_argument("--prm", metavar="FILE", help="EVALB parameters in place of COLLINS")
+    parser.add_argument(
+        "--delete-by",
+        choices=("own", "gold"),
+        default="own",
+        help="which tags decide what words are deleted as punctuation: those of each tree, as in "
+        "EVALB, which leaves a sentence out of F1 where the two differ; or the gold tags in both "
+        "trees, so that all sentences count (default: own)",
+    )
     parser.add_argument("--by-label", action="store_true", help="add scores for each label")
     parser.add_argument("--by-length", action="store_true", help="add scores by sentence length")
     parser.add_argument(
@@ -81,6 +89,7 @@ def run(args: argparse.Namespace) -> int:
     from rnnparse.trees.brackets import write_trees
 
     params = EvalbParams.load(args.prm) if args.prm else EvalbParams.collins()
+    params = replace(params, delete_by=args.delete_by)
     gold, sentences = _read_gold(args.gold)
     test, about = _parse(args, sentences)
     if args.out:
@@ -89,9 +98,10 @@ def run(args: argparse.Namespace) -> int:
     parts = _extra_parts(args, gold, test, evaluation)
     if args.json:
         extra = {name: value for name, value, _ in parts}
-        print_json({**evaluation.summary(), **about, **extra})
+        print_json({**evaluation.summary(), "missing": evaluation.missing(), **about, **extra})
         return 0
     print(_summary_table(evaluation, about))
+    print(_missing(evaluation), end="")
     for _, _, table in parts:
         print(f"\n{table}")
     return 0
@@ -103,7 +113,7 @@ def _read_gold(path: str) -> tuple[list[Tree], list[list[str]]]:
     Nothing but the root changes: our trees have the root TOP, which COLLINS deletes.
     """
     from rnnparse.trees.brackets import escape_token, load_trees
-    from rnnparse.trees.cleaning import clean, words
+    from rnnparse.trees.cleaning import clean, set_words, words
     from rnnparse.trees.scanner import ROOT_LABELS
 
     gold, sentences = [], []
@@ -113,8 +123,7 @@ def _read_gold(path: str) -> tuple[list[Tree], list[list[str]]]:
             continue
         if tree.label() in ROOT_LABELS:
             tree.set_label(cleaned.label())
-        for position in tree.treepositions("leaves"):
-            tree[position] = escape_token(tree[position])
+        set_words(tree, map(escape_token, words(tree)))
         gold.append(tree)
         sentences.append([escape_token(word) for word in words(cleaned)])
     if not gold:
@@ -129,6 +138,7 @@ def _parse(
     from tqdm import tqdm
 
     from rnnparse.parser import load
+    from rnnparse.trees.cleaning import set_words
 
     model = load(args.model)
     started = time.perf_counter()
@@ -137,7 +147,9 @@ def _parse(
     for index, result in enumerate(
         tqdm(results, total=len(sentences), unit=" sentences", disable=None), start=1
     ):
-        test.append(result.trees[0].tree)
+        tree = result.trees[0].tree
+        set_words(tree, sentences[index - 1])  # EVALB compares words byte by byte
+        test.append(tree)
         if result.glued:
             glued.append(index)
     if glued:
@@ -146,7 +158,8 @@ def _parse(
             f"parts: {numbers(glued)}"
         )
     seconds = time.perf_counter() - started
-    return test, {"scorer": args.scorer, "glued": glued, "seconds": seconds}
+    about = {"scorer": args.scorer, "delete_by": args.delete_by, "glued": glued}
+    return test, {**about, "seconds": seconds}
 
 
 def _summary_table(evaluation: Evaluation, about: dict[str, Any]) -> str:
@@ -163,9 +176,24 @@ def _summary_table(evaluation: Evaluation, about: dict[str, Any]) -> str:
     if everything.errors or everything.skipped:
         rows.append(("errors (not in F1)", str(everything.errors), str(short.errors)))
         rows.append(("skipped (not in F1)", str(everything.skipped), str(short.skipped)))
+    if evaluation.params.delete_by == "gold":
+        rows.append(("deleted by", "gold tags", ""))
     rows.append(("glued", str(len(about["glued"])), ""))
     rows.append(("seconds", number(about["seconds"], 1), ""))
     return columns((f"scorer: {about['scorer']}", "all", f"<= {cutoff} words"), rows)
+
+
+def _missing(evaluation: Evaluation) -> str:
+    """A line that says how many sentences are missing from F1 and why; empty if none is."""
+    reasons = {reason: count for reason, count in evaluation.missing().items() if count}
+    if not reasons:
+        return ""
+    why = ", ".join(f"{count} {reason}" for reason, count in reasons.items())
+    missing, everything = sum(reasons.values()), len(evaluation.sentences)
+    line = f"{missing} of {everything} sentences are missing from F1: {why}"
+    if evaluation.params.delete_by == "own" and missing > reasons.get("no tree", 0):
+        line += "; a mismatch is punctuation with a wrong tag: --delete-by gold scores it"
+    return f"{line}\n"
 
 
 Part = tuple[str, Any, str]

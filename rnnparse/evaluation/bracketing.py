@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
@@ -26,6 +27,7 @@ _SCANNER = re.compile(
     rf"|\((?P<open>{_TOKEN})|(?P<close>\))|(?P<space>{_SPACE}+)"
 )
 _QUOTES = frozenset(("'", '"', "/"))
+_TRACE = "-NONE-"  # a tag that only gold trees have
 
 
 @dataclass(eq=False)  # two marks are the same only if they are the same object
@@ -50,6 +52,9 @@ class Bracketing:
         length: number of words in EVALB's sense (only `delete_labels_for_length` left out).
         quotes: the words that `quote_labels` names, deleted or not.
         problem: EVALB's message about the line, or the empty string.
+        all_tags: the tags of all words but traces, deleted or not.
+        deciding: tags that decide in place of these which words are deleted; empty where the
+            words' own do.
     """
 
     words: list[str] = field(default_factory=list)
@@ -60,6 +65,8 @@ class Bracketing:
     length: int = 0
     quotes: list[Quote] = field(default_factory=list)
     problem: str = ""
+    all_tags: list[str] = field(default_factory=list)
+    deciding: Sequence[str] = ()
 
     def open(self, label: str) -> int:
         """Begin a bracket before the next word and return its number."""
@@ -70,12 +77,17 @@ class Bracketing:
 
     def add(self, tag: str, word: str, around: list[int], params: EvalbParams) -> None:
         """Add the next word, or only note it where its tag is deleted."""
-        if tag not in params.uncounted_tags:
+        decides = tag
+        if tag != _TRACE:
+            place = len(self.all_tags)
+            self.all_tags.append(tag)
+            decides = self.deciding[place] if place < len(self.deciding) else tag
+        if decides not in params.uncounted_tags:
             self.length += 1
         if tag in params.quote_labels and word in _QUOTES:
             quote = Quote(word, tag, len(self.words), len(self.labels), list(around))
             self.quotes.append(quote)
-        if tag not in params.deleted_tags:
+        if decides not in params.deleted_tags:
             self.words.append(word)
             self.tags.append(tag)
 
@@ -121,18 +133,22 @@ def trim_label(label: str) -> str:
 
 
 def read_line(
-    line: str, params: EvalbParams, path: str = "", number: int | None = None
+    line: str,
+    params: EvalbParams,
+    path: str = "",
+    number: int | None = None,
+    deciding: Sequence[str] = (),
 ) -> Bracketing:
     """Scan one line of bracketed text; a line is one sentence.
 
-    Brackets left open are EVALB's error of the sentence and go into `problem`. What makes EVALB
-    loop or overwrite its own memory is an error of the file here.
+    `deciding` is that of the result. Brackets left open are EVALB's error of the sentence and go
+    into `problem`. What makes EVALB loop or overwrite its own memory is an error of the file here.
 
     Raises:
         TreebankError: text outside of brackets, a bracket with several words, or a closing
             bracket too many; the message names file, line and column.
     """
-    result = Bracketing()
+    result = Bracketing(deciding=deciding)
     stack: list[int] = []
     position, match = 0, _SCANNER.match
     while position < len(line):
@@ -170,13 +186,15 @@ def _word_at(line: str, position: int) -> str:
     return found.group() if found else ""
 
 
-def read_tree(tree: Tree, params: EvalbParams, name: str = "") -> Bracketing:
+def read_tree(
+    tree: Tree, params: EvalbParams, name: str = "", deciding: Sequence[str] = ()
+) -> Bracketing:
     """The same for an `nltk.Tree`; a tree without leaves is a sentence without words.
 
     Raises:
         TreebankError: a leaf that is not the only child of its parent; `name` says which tree.
     """
-    result = Bracketing()
+    result = Bracketing(deciding=deciding)
     around: list[int] = []
     todo: list[Tree | int] = [tree]  # a number closes that bracket
     while todo:
@@ -201,6 +219,23 @@ def read_tree(tree: Tree, params: EvalbParams, name: str = "") -> Bracketing:
     return result
 
 
+def read_pair(
+    gold: Tree, test: Tree, params: EvalbParams, number: int
+) -> tuple[Bracketing, Bracketing]:
+    """Both trees of sentence `number`, words deleted as `params.delete_by` says.
+
+    Raises:
+        TreebankError: as `read_tree`.
+    """
+    ours = read_tree(gold, params, f"gold tree {number}")
+    return ours, read_tree(test, params, f"test tree {number}", deciding_tags(ours, params))
+
+
+def deciding_tags(gold: Bracketing, params: EvalbParams) -> Sequence[str]:
+    """What decides which words of the test tree are deleted; empty: its own tags."""
+    return gold.all_tags if params.delete_by == "gold" else ()
+
+
 def repair_quotes(gold: Bracketing, test: Bracketing, params: EvalbParams) -> None:
     """Take back in a quotation mark that one side deletes and the other keeps as a possessive.
 
@@ -218,14 +253,18 @@ def repair_quotes(gold: Bracketing, test: Bracketing, params: EvalbParams) -> No
                 test.reinsert(theirs)
 
 
+LENGTH, WORDS = "Length unmatch", "Words unmatch"
+"""What the messages about sentences whose words differ begin with."""
+
+
 def find_mismatch(gold: Bracketing, test: Bracketing, params: EvalbParams) -> str:
     """EVALB's message if the words differ (quotation marks are repaired first), else ""."""
     if len(gold.words) != len(test.words):
         repair_quotes(gold, test, params)
     if len(gold.words) != len(test.words):
-        return f"Length unmatch ({len(gold.words)}|{len(test.words)})"
+        return f"{LENGTH} ({len(gold.words)}|{len(test.words)})"
     if gold.words != test.words:
         for ours, theirs in zip(gold.words, test.words, strict=True):
             if not params.words_equal(ours, theirs):
-                return f"Words unmatch ({ours}|{theirs})"
+                return f"{WORDS} ({ours}|{theirs})"
     return ""

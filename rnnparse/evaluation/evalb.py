@@ -19,15 +19,29 @@ from typing import TYPE_CHECKING, Any, TextIO
 
 from rnnparse.errors import TreebankError
 from rnnparse.evaluation.bracketing import (
+    LENGTH,
     Bracketing,
     Span,
+    deciding_tags,
     find_mismatch,
     read_line,
+    read_pair,
     read_tree,
 )
 from rnnparse.evaluation.params import EvalbParams
 from rnnparse.evaluation.table import HEAD, format_dump, format_row, format_totals
-from rnnparse.evaluation.totals import ERROR, OK, SKIPPED, SentenceScore, Totals
+from rnnparse.evaluation.totals import (
+    ERROR,
+    LEFT_OPEN,
+    NO_TREE,
+    OK,
+    OTHER_LENGTH,
+    OTHER_WORDS,
+    REASONS,
+    SKIPPED,
+    SentenceScore,
+    Totals,
+)
 
 if TYPE_CHECKING:
     from nltk.tree import Tree
@@ -67,6 +81,12 @@ class Evaluation:
         """
         cutoff = self.params.cutoff_len
         return {**self.totals().summary(), f"len<={cutoff}": self.totals(cutoff).summary()}
+
+    def missing(self) -> dict[str, int]:
+        """How many sentences are missing from the totals for each of `totals.REASONS`."""
+        return {
+            reason: sum(row.reason == reason for row in self.sentences) for reason in REASONS
+        }
 
     def format_table(self) -> str:
         """What EVALB prints on standard output; after a stop, only the rows up to there."""
@@ -125,11 +145,7 @@ def evaluate(
         )
     evaluation = Evaluation(EvalbParams.collins() if params is None else params)
     for number, (ours, theirs) in enumerate(zip(gold, test, strict=True), start=1):
-        evaluation._add(
-            number,
-            read_tree(ours, evaluation.params, f"gold tree {number}"),
-            read_tree(theirs, evaluation.params, f"test tree {number}"),
-        )
+        evaluation._add(number, *read_pair(ours, theirs, evaluation.params, number))
     return evaluation
 
 
@@ -157,7 +173,8 @@ def evaluate_files(
             if not (gold.problem and evaluation._report(number, gold.problem, limit)):
                 evaluation._report(number, _UNEQUAL.format("gold"), limit)
             return evaluation
-        test = read_line(test_line, params, str(test_path), number)
+        deciding = deciding_tags(gold, params)
+        test = read_line(test_line, params, str(test_path), number, deciding)
         if not evaluation._add(number, gold, test, limit):
             return evaluation
     if next(test_lines, None) is not None:
@@ -247,11 +264,12 @@ def _compare(
     """Score one sentence: its row, EVALB's messages about it, and (when debugging) a dump."""
     problems = [side.problem for side in (gold, test) if side.problem]
     if not test.words:
-        row = SentenceScore(number, gold.length, SKIPPED)
+        row = SentenceScore(number, gold.length, SKIPPED, reason=NO_TREE)
         return row, problems, format_dump(gold, test, [], [], []) if params.debug else ""
     mismatch = find_mismatch(gold, test, params)
     if mismatch:
-        row = SentenceScore(number, gold.length, ERROR)
+        reason = OTHER_LENGTH if mismatch.startswith(LENGTH) else OTHER_WORDS
+        row = SentenceScore(number, gold.length, ERROR, reason=reason)
         dump = format_dump(gold, test, [], [], []) if params.debug else ""
         return row, [*problems, mismatch], dump
     gold_spans, test_spans = gold.spans(params), test.spans(params)
@@ -267,6 +285,7 @@ def _compare(
         crossing=count_crossing(gold_spans, test_spans),
         words=len(gold.words),
         correct_tags=sum(tags),
+        reason=LEFT_OPEN if problems else "",
     )
     dump = ""
     if params.debug:

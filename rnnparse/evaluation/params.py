@@ -7,7 +7,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal
 
 from rnnparse.errors import ConfigError
 
@@ -29,6 +29,9 @@ class EvalbParams:
         quote_labels: tags of words that may be a quotation mark in one file and a possessive in
             the other; where the lengths differ, such words are taken back in.
         eq_labels, eq_words: pairs that count as equal, in both directions but not in chains.
+        delete_by: whose tags decide which words are deleted: `own` for those of each tree, as in
+            EVALB; `gold` for the gold tags in both trees, so that no sentence drops out because
+            a mark of punctuation has a wrong tag. Not a setting of parameter files.
     """
 
     debug: int = 0
@@ -40,6 +43,7 @@ class EvalbParams:
     quote_labels: tuple[str, ...] = ()
     eq_labels: tuple[Pair, ...] = ()
     eq_words: tuple[Pair, ...] = ()
+    delete_by: Literal["own", "gold"] = "own"
 
     @classmethod
     def collins(cls) -> EvalbParams:

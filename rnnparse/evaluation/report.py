@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from rnnparse.errors import ConfigError, TreebankError
-from rnnparse.evaluation.bracketing import Span, find_mismatch, read_tree
+from rnnparse.evaluation.bracketing import Span, find_mismatch, read_pair
 from rnnparse.evaluation.evalb import Evaluation, match_spans
 from rnnparse.evaluation.params import EvalbParams
 from rnnparse.evaluation.totals import OK, Totals, f_measure, percentage
@@ -270,8 +270,7 @@ def _valid_pairs(
     if len(gold) != len(test):
         raise TreebankError(f"{len(gold)} gold trees and {len(test)} test trees do not pair up")
     for number, (ours, theirs) in enumerate(zip(gold, test, strict=True), start=1):
-        left = read_tree(ours, params, f"gold tree {number}")
-        right = read_tree(theirs, params, f"test tree {number}")
+        left, right = read_pair(ours, theirs, params, number)
         if right.words and not find_mismatch(left, right, params):
             yield number, left.words, left.spans(params), right.spans(params)
 

@@ -8,6 +8,12 @@ from typing import Any
 
 OK, ERROR, SKIPPED = 0, 1, 2
 
+REASONS = ("length mismatch", "word mismatch", "unbalanced brackets", "no tree")
+"""Why a sentence is missing from the totals. Lengths and words are compared after deletion; a test
+tree that is empty, or all of whose words are deleted, counts as none."""
+
+OTHER_LENGTH, OTHER_WORDS, LEFT_OPEN, NO_TREE = REASONS
+
 
 @dataclass(frozen=True)
 class SentenceScore:
@@ -20,6 +26,7 @@ class SentenceScore:
             has no words); only scored sentences enter the totals.
         matched, gold, test: number of brackets; crossing: test brackets that cross a gold one.
         words, correct_tags: words that are not deleted, and those with the gold tag.
+        reason: why the sentence is not scored, one of `REASONS`; empty where it is.
     """
 
     id: int
@@ -31,6 +38,7 @@ class SentenceScore:
     crossing: int = 0
     words: int = 0
     correct_tags: int = 0
+    reason: str = ""
 
 
 @dataclass

@@ -9,6 +9,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from rnnparse.grammar.annotate import TaggedWord
+from rnnparse.grammar.forms import WordForms
 from rnnparse.grammar.unknown import UnknownWordTagger, WordVectors, train_tagger
 from rnnparse.trees.brackets import unescape_token
 
@@ -42,7 +43,7 @@ class Lexicon:
     word's states sum to 1.
 
     Args:
-        words: the known words, W of them.
+        words: the known words, W of them, as the treebank writes them (`-LRB-`, `3\\/4`).
         ptr [W+1] int64: word w has the states symbol[ptr[w]:ptr[w+1]] (int32) with
             log P(w | state) in `logp` (float64).
         tag_ptr [T+1] int64: tag t of the tagger has the states state_symbol[tag_ptr[t]:
@@ -69,38 +70,39 @@ class Lexicon:
         self.tag_ptr, self.state_symbol, self.state_logp = tag_ptr, state_symbol, state_logp
         self.log_unknown = log_unknown
         self.tagger = tagger
-        self._number = {word: w for w, word in enumerate(self.words)}
+        self.forms = WordForms(self.words)
+        self._number = {unescape_token(word): w for w, word in enumerate(self.words)}
         self._guessed: dict[tuple[str, bool], tuple[np.ndarray, np.ndarray]] = {}
 
     def knows(self, token: str) -> bool:
-        """Whether training saw the token as it stands."""
-        return token in self._number
+        """Whether training saw the token as it stands, escaped or not."""
+        return unescape_token(token) in self._number
 
     def emissions(self, tokens: Sequence[str]) -> Emissions:
-        """The states of each token (escaped, as in trees)."""
-        found = [self._entry(token, i == 0) for i, token in enumerate(tokens)]
+        """The states of each token of a sentence, escaped or not; see `WordForms.lookup`."""
+        found = [self._entry(word, i == 0) for i, word in enumerate(self.forms.lookup(tokens))]
         return Emissions(
             np.cumsum([0] + [len(symbols) for symbols, _ in found]).astype(np.int64),
             np.concatenate([symbols for symbols, _ in found]),
             np.concatenate([logp for _, logp in found]),
         )
 
-    def _entry(self, token: str, first: bool) -> tuple[np.ndarray, np.ndarray]:
-        w = self._number.get(token)
+    def _entry(self, word: str, first: bool) -> tuple[np.ndarray, np.ndarray]:
+        w = self._number.get(word)
         if w is None and first:
-            w = self._number.get(token[:1].lower() + token[1:])
+            w = self._number.get(word[:1].lower() + word[1:])
         if w is not None:
             states = slice(self.ptr[w], self.ptr[w + 1])
             return self.symbol[states], self.logp[states]
-        guess = self._guessed.get((token, first))
+        guess = self._guessed.get((word, first))
         if guess is None:
             if len(self._guessed) >= REMEMBERED:
                 self._guessed.clear()
-            guess = self._guessed[token, first] = self._unknown(token, first)
+            guess = self._guessed[word, first] = self._unknown(word, first)
         return guess
 
-    def _unknown(self, token: str, first: bool) -> tuple[np.ndarray, np.ndarray]:
-        tags, chance = _likely_tags(self.tagger, unescape_token(token), first)
+    def _unknown(self, word: str, first: bool) -> tuple[np.ndarray, np.ndarray]:
+        tags, chance = _likely_tags(self.tagger, word, first)
         places = np.concatenate([np.arange(self.tag_ptr[t], self.tag_ptr[t + 1]) for t in tags])
         of_tag = np.repeat(np.log(chance), self.tag_ptr[tags + 1] - self.tag_ptr[tags])
         return (
@@ -123,11 +125,16 @@ class LexiconCounts:
     """Word occurrences as the estimates need them.
 
     A *word tag* is a tag with the marks that the word alone decides (`VBZ-BE`); the states of a
-    word tag differ in what stands around it.
+    word tag differ in what stands around it. Words are in plain form.
     """
 
     def __init__(self, words: Iterable[TaggedWord], word_tag_of: Mapping[str, str]) -> None:
-        self.occurrences = Counter(words)
+        self.occurrences: Counter[tuple[str, str, bool]] = Counter()
+        self._written: dict[str, Counter[str]] = defaultdict(Counter)
+        for state, written, first in words:
+            word = unescape_token(written)
+            self.occurrences[state, word, first] += 1
+            self._written[word][written] += 1
         self.states_of: dict[str, Counter[str]] = defaultdict(Counter)
         for (state, word, _), c in self.occurrences.items():
             self.states_of[word][state] += c
@@ -157,13 +164,17 @@ class LexiconCounts:
             c += prior
         return c / c.sum()
 
+    def written(self, word: str) -> str:
+        """The form in which the treebank has a word most often."""
+        return self._written[word].most_common(1)[0][0]
+
     def samples(self) -> Counter[tuple[str, bool, int]]:
         """The rare words' occurrences, for the tagger of unknown words."""
         number = {tag: i for i, tag in enumerate(self.tags)}
         found: Counter[tuple[str, bool, int]] = Counter()
         for (state, word, first), c in self.occurrences.items():
             if sum(self.states_of[word].values()) <= RARE:
-                found[unescape_token(word), first, number[self.word_tag_of[state]]] += c
+                found[word, first, number[self.word_tag_of[state]]] += c
         return found
 
     def punctuation_tags(self) -> set[str]:
@@ -171,7 +182,7 @@ class LexiconCounts:
         return set(self.tags) - {
             self.word_tag_of[s]
             for word, states in self.states_of.items()
-            if any(c.isalnum() for c in unescape_token(word))
+            if any(c.isalnum() for c in word)
             for s in states
         }
 
@@ -201,7 +212,7 @@ def estimate_lexicon(
     usual = np.concatenate([counts.usual_rare[tag] for tag in counts.tags])
     share = np.array([counts.state[s] for s in states]) / counts.total
     return Lexicon(
-        known,
+        [counts.written(word) for word in known],
         np.cumsum([0] + [len(symbols) for symbols, _ in entries]).astype(np.int64),
         np.concatenate([symbols for symbols, _ in entries]),
         np.concatenate([logp for _, logp in entries]),
@@ -228,7 +239,7 @@ def _entry(
         seen[counts.word_tag_of[state]] += c
     chance = {tag: c / n for tag, c in seen.items()}
     if n <= RARE and not (len(seen) == 1 and set(seen) <= punctuation):
-        guess = dict(zip(*_likely_tags(tagger, unescape_token(word), False), strict=True))
+        guess = dict(zip(*_likely_tags(tagger, word, False), strict=True))
         chance = {
             tag: (seen[tag] + FORM_WEIGHT * guess.get(t, 0.0)) / (n + FORM_WEIGHT)
             for t, tag in enumerate(counts.tags)

@@ -13,13 +13,14 @@ import numpy as np
 
 from rnnparse.errors import ModelError
 from rnnparse.grammar.signatures import signature
-from rnnparse.trees.brackets import unescape_token
+from rnnparse.trees.brackets import ESCAPES, escape_characters, unescape_token
 
 UNKNOWN = "UNK"
 """The class of unknown words whose own class has no row."""
 
 _HEADER = "rnnparse vocabulary 1, classes: "
 _RARE = 1  # training words of at most this many occurrences stand for unknown words
+_ESCAPED = "".join(ESCAPES)
 _CLASS_SIZE = 2  # rare words that a class needs to have a row of its own
 
 
@@ -27,8 +28,8 @@ _CLASS_SIZE = 2  # rare words that a class needs to have a row of its own
 class Vocabulary:
     """Rows of the word vectors: first classes of unknown words, then words.
 
-    A token is looked up in its exact form, then in lower case, then by its class. Tokens as trees
-    hold them (`-LRB-`) are looked up as people write them (`(`) first, as vector files do.
+    A token is looked up as people write it (`(`, `3/4`), as vector files do, and as treebanks
+    write it (`-LRB-`, `3\\/4`); then both ways in lower case, then by its class.
 
     Attributes:
         classes: names from `rnnparse.grammar.signatures.signature`; row 0 is `UNK`.
@@ -163,9 +164,10 @@ def _forms(token: str) -> Iterator[str]:
     """The forms under which a token is looked up, in order."""
     word = unescape_token(token)
     yield word
-    yield token
+    written = escape_characters(word, _ESCAPED)
+    yield written
     yield word.lower()
-    yield token.lower()
+    yield written.lower()
 
 
 def _find(token: str, known: Collection[str]) -> str | None:

@@ -29,7 +29,7 @@ from rnnparse.trees.cleaning import words
 from rnnparse.trees.heads import HeadTable
 
 KEY_COUNT = 3  # keys that fewer nodes of the training targets have share the back-off weights
-VERSION = 2  # of the lists in the cache: to be raised when the same grammar gives other lists
+VERSION = 3  # of the lists in the cache: to be raised when the same grammar gives other lists
 
 
 @dataclass(frozen=True)
@@ -177,7 +177,9 @@ def start(
 
 def _tuning(lists: Lists, dev: Sequence[Tree], vocabulary: Vocabulary, keys: KeyTable) -> Tuning:
     forests = [parse.forest for parse in lists.dev]
-    store = ForestStore.from_forests(forests, [vocabulary.rows(words(t)) for t in dev], keys)
+    forms = lists.grammar.lexicon.forms
+    rows = [vocabulary.rows(forms.lookup(words(tree))) for tree in dev]
+    store = ForestStore.from_forests(forests, rows, keys)
     return Tuning(store, dev_counts(lists, dev))
 
 

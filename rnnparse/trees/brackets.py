@@ -38,15 +38,21 @@ _log = logging.getLogger("rnnparse")
 _LICENCE_LINE = "*x*"
 _NOT_IN_TOKEN = re.compile("[ \t\n\r\f\v\0\ud800-\udfff]")
 _SPECIAL = re.compile("[() \t\n\r\f\v\0\ud800-\udfff]")
-_BRACKETS = {
-    "-LRB-": "(",
-    "-RRB-": ")",
-    "-LSB-": "[",
-    "-RSB-": "]",
-    "-LCB-": "{",
-    "-RCB-": "}",
+ESCAPES = {
+    "(": "-LRB-",
+    ")": "-RRB-",
+    "[": "-LSB-",
+    "]": "-RSB-",
+    "{": "-LCB-",
+    "}": "-RCB-",
+    "/": "\\/",
+    "*": "\\*",
 }
-_ESCAPED = re.compile("-[LR][RSC]B-")
+"""What treebanks write in place of a character: all of them for round brackets, some for others."""
+
+_UNESCAPED = {escape: character for character, escape in ESCAPES.items()}
+_ESCAPED = re.compile(r"-[LR][RSC]B-|\\[/*]")
+_ESCAPED_OR_PLAIN = re.compile(rf"{_ESCAPED.pattern}|[()\[\]{{}}/*]")
 
 
 def read_trees(source: Source, *, encoding: str = "utf-8") -> Iterator[Tree]:
@@ -155,11 +161,15 @@ def open_output(path: str) -> Iterator[TextIO]:
         ) from error
 
 
-def escape_token(token: str) -> str:
+def escape_token(token: str, also: str = "") -> str:
     """A word as trees hold it: `Solano(r)` gives `Solano-LRB-r-RRB-`.
 
-    Only round brackets are replaced, which is what the format needs; treebanks differ on `[`
-    and `{`. A word in escaped form stays as it is.
+    A word in escaped form stays as it is.
+
+    Args:
+        token: the word.
+        also: which characters besides round brackets are escaped, out of `[]{}/*`. The format
+            needs none of them, and treebanks differ.
 
     Raises:
         ValueError: the word is empty, or has ASCII white space, NUL or a lone surrogate in it.
@@ -169,14 +179,23 @@ def escape_token(token: str) -> str:
     found = _NOT_IN_TOKEN.search(token)
     if found:
         raise ValueError(f"a word in a tree cannot hold the character {found[0]!r}: {token!r}")
-    return token.replace("(", "-LRB-").replace(")", "-RRB-")
+    if not also:
+        return token.replace("(", "-LRB-").replace(")", "-RRB-")
+    return escape_characters(token, "()" + also)
+
+
+def escape_characters(text: str, characters: str) -> str:
+    """Any text with these characters, out of those in `ESCAPES`, escaped where they are not yet."""
+    return _ESCAPED_OR_PLAIN.sub(
+        lambda part: ESCAPES[part[0]] if part[0] in characters else part[0], text
+    )
 
 
 def unescape_token(token: str) -> str:
-    """The word as people write it: `-LRB-` gives `(`, and so for `-LSB-` `[` and `-LCB-` `{`."""
-    if "B-" not in token:
+    """The word as people write it: `-LRB-` gives `(`, `-LSB-` `[`, `-LCB-` `{`, `1\\/2` `1/2`."""
+    if "B-" not in token and "\\" not in token:
         return token
-    return _ESCAPED.sub(lambda found: _BRACKETS[found[0]], token)
+    return _ESCAPED.sub(lambda part: _UNESCAPED[part[0]], token)
 
 
 def _name(source: Source | Path | None) -> str:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from functools import lru_cache
 
 from nltk.tree import Tree
@@ -114,3 +114,22 @@ def tags(tree: Tree) -> list[str]:
         else:
             pending.extend(child for child in reversed(node) if isinstance(child, Tree))
     return found
+
+
+def set_words(tree: Tree, words: Iterable[str]) -> None:
+    """Put words in place of those of a tree, in order; each stands alone under its tag.
+
+    Raises:
+        ValueError: fewer words than the tree has.
+    """
+    following = iter(words)
+    pending = [tree]
+    while pending:
+        node = pending.pop()
+        if _is_preterminal(node):
+            word = next(following, None)
+            if word is None:
+                raise ValueError("fewer words than the tree has")
+            node[0] = word
+        else:
+            pending.extend(child for child in reversed(node) if isinstance(child, Tree))

@@ -23,7 +23,7 @@ import re
 _BLANK = re.compile("[\0-\x1f\x7f-\x9f\u200b\ufeff\ud800-\udfff]")
 _NOTHING = re.compile("[\xad\u200e\u200f\u202a-\u202e\u2060\u2066-\u2069]")
 
-_SPECIAL = r"\s,;:?!()\[\]{}<>\"“”„‟«»‘’‚‛`'$£€¥#%—―…"
+_SPECIAL = r"\s,;:?!()\[\]{}<>\"“”„‟«»‘’‚‛`'$£€¥#%—―…‹›″•"
 _TOKEN = re.compile(
     rf"""
     (?P<whole>
@@ -55,6 +55,7 @@ _TOKEN = re.compile(
 )
 
 _CLITIC = re.compile(r"(?<=\w)(?:n't|'(?:s|d|m|ll|re|ve))$", re.IGNORECASE)
+_LONGEST_CLITIC = 3
 _FUSED = {"cannot": 3, "gonna": 3, "gotta": 3, "wanna": 3, "lemme": 3, "gimme": 3}
 
 _OPENERS = frozenset("([{<«“‘„‚`\"'-—―–/")
@@ -117,10 +118,14 @@ def _split_word(word: str, text: str, end: int) -> list[str]:
     if len(word) > 1 and word.endswith(".") and _is_full_stop(word, text, end):
         word, stop = word[:-1], ["."]
     clitics: list[str] = []
-    while found := _CLITIC.search(word):
-        word, clitics = word[: found.start()], [found[0], *clitics]
-    cut = _FUSED.get(word.lower())
-    return ([word[:cut], word[cut:]] if cut else [word]) + clitics + stop
+    cut = len(word)
+    # Only the end is searched each time: a word may be long and end in thousands of clitics.
+    while found := _CLITIC.search(word, max(0, cut - _LONGEST_CLITIC), cut):
+        cut = found.start()
+        clitics.append(found[0])
+    word = word[:cut]
+    fused = _FUSED.get(word.lower())
+    return ([word[:fused], word[fused:]] if fused else [word]) + clitics[::-1] + stop
 
 
 def _is_full_stop(word: str, text: str, end: int) -> bool:

@@ -173,3 +173,20 @@ def test_trees_score_as_their_written_form(
     assert isinstance(from_trees, Evaluation)
     assert from_trees.sentences == from_files.sentences
     assert from_trees.format_table() == from_files.format_table()
+
+
+def test_gold_tags_decide_which_words_are_deleted() -> None:
+    gold = parse("(TOP (S (NP (NN rain)) (NP (-NONE- *T*)) (VP (VBZ falls)) (, --) (. .)))")
+    test = parse("(TOP (S (NP (NN rain)) (, falls) (VP (NN --) (SYM .))))")
+    assert evaluate([gold], [test]).missing()["length mismatch"] == 1
+    params = replace(EvalbParams.collins(), delete_by="gold")
+    result = evaluate([gold], [test], params)
+    (row,) = result.sentences
+    assert (row.status, row.reason, row.words, row.correct_tags, row.length) == (0, "", 2, 1, 4)
+    assert (row.matched, row.gold, row.test) == (2, 3, 2)  # the VP holds deleted words alone
+    assert not any(result.missing().values())
+    same = evaluate([gold], [gold], params)
+    assert same.sentences == evaluate([gold], [gold]).sentences
+    other = parse("(TOP (S (NP (NN snow)) (VP (VBZ falls)) (, --) (. .)))")
+    assert evaluate([gold], [other], params).missing()["word mismatch"] == 1
+    assert evaluate([gold], [Tree("TOP", [])], params).missing()["no tree"] == 1

@@ -39,6 +39,15 @@ def test_brackets_are_looked_up_as_people_write_them_first() -> None:
     assert names(Vocabulary.build(TRAINING), ["-RRB-"]) == [")"]
 
 
+def test_slashes_are_looked_up_in_either_form() -> None:
+    built = Vocabulary.build([["3\\/4", "and\\/or"], ["3/4", "and\\/or"]])
+    assert set(built.words) == {"3/4", "and/or"}
+    before = Vocabulary(("UNK",), ("3\\/4", "and\\/or"))  # as models were saved once
+    for vocabulary in (built, before):
+        rows = vocabulary.rows(["3\\/4", "3/4", "and/or", "And\\/or", "5/8"])
+        assert rows[0] == rows[1] != rows[4] and rows[2] == rows[3] != rows[4]
+
+
 def test_rare_words_without_a_vector_train_the_row_of_their_class() -> None:
     vocabulary = Vocabulary.build(TRAINING)
     # jumped and hopped share a class of two; the others are alone in theirs and train UNK.

@@ -43,6 +43,7 @@ EXAMPLES = {
         "He waited ... . And S&P 's 62%-owned book(s) ? !"
     ),
     "„Hallo“ «ça» l'homme 5'10\" tall": "`` Hallo '' « ça » l'homme 5'10 '' tall",
+    "‹so› 5′10″ •one word – word, 1993–94": "‹ so › 5′10 ″ • one word – word , 1993–94",
     "-LRB- already tokenized -RRB- `` ca n't ''": "-LRB- already tokenized -RRB- `` ca n't ''",
     "O'Neill's y'all rock'n'roll rock 'n' roll": "O'Neill 's y'all rock'n'roll rock 'n' roll",
     "a\xa0b\u2009c\u200bd\0e": "a b c d e",
@@ -110,7 +111,11 @@ def test_bytes_that_are_no_text_do_not_reach_the_trees() -> None:
     assert tokenize("caf\udce9 au lait") == ["caf", "au", "lait"]
 
 
-@pytest.mark.parametrize("piece", ["a--", "(", "'", '"', "a.", "1,", "a-", "'a", "@", "www.", "$"])
+PIECES = ["a--", "(", "'", '"', "a.", "1,", "a-", "'a", "@", "www.", "$", "'s", "a's", "'ll", "n't"]
+PIECES += ["'d've", ".", "..", "a.a.", "-", "''", "``", "#a", "a@", "a@b.", "http://", "62%", ".)"]
+
+
+@pytest.mark.parametrize("piece", PIECES)
 def test_long_lines_take_time_in_proportion_to_their_length(piece: str) -> None:
     started = time.process_time()
     tokens = tokenize(piece * 20_000)
