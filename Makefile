@@ -25,7 +25,7 @@ demo: $(DEMO)/report.json
 	@echo '  echo "She saw the man with a telescope." | $(BIN)/rnnparse parse $(DEMO)'
 
 $(DEMO)/report.json: $(VENV)/.installed $(SOURCES)
-	$(BIN)/rnnparse train --out $(DEMO)
+	$(BIN)/rnnparse train --out $(DEMO) --overwrite
 
 test: $(VENV)/.installed-for-tests
 	$(BIN)/python -m pytest -n auto --dist loadfile

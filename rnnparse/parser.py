@@ -2,29 +2,20 @@
 
 from __future__ import annotations
 
-import json
 import os
-import shutil
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from functools import cached_property
-from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from nltk.tree import Tree
 
-from rnnparse.errors import ModelError
-from rnnparse.files import checksum, read_arrays, replace_folder, write_arrays, write_json
-from rnnparse.grammar.grammar import Grammar
-from rnnparse.grammar.pcfg import category_names
 from rnnparse.inference.decode import Decoder
 from rnnparse.inference.forest import Forest, ForestBuilder, candidate_tree
-from rnnparse.models.keys import KeyTable
-from rnnparse.models.parameters import Parameters
+from rnnparse.model_folder import FORMAT_VERSION, Model, load_model, save_model
 from rnnparse.models.scorer import Scorer
 from rnnparse.models.store import ForestStore
-from rnnparse.models.vocabulary import Vocabulary
 from rnnparse.threads import in_order
 from rnnparse.trees.brackets import unescape_token
 from rnnparse.trees.cleaning import clean, words
@@ -33,11 +24,8 @@ from rnnparse.trees.tokenize import tokenize
 if TYPE_CHECKING:
     from nltk.parse.api import ParserI
 
-FORMAT_VERSION = 1
 CHUNK = 16  # sentences that a thread takes at a time
 SCORERS = ("cvg", "pcfg")
-
-_FILES = ("config.json", "grammar.npz", "vocabulary.txt", "weights.npz")
 
 
 @dataclass(frozen=True)
@@ -71,28 +59,15 @@ class ParseResult:
 
 
 @dataclass(frozen=True, eq=False)
-class Parser:
+class Parser(Model):
     """A trained Compositional Vector Grammar.
 
-    Attributes:
-        grammar: the base PCFG, which proposes trees.
-        vocabulary, keys, parameters: the SU-RNN, which scores them.
-        beta: weight of log P in the ranking.
-        kbest: candidates a sentence, unless another number is asked for.
-        about: how the model was made: settings, scores, versions.
+    Its parts are those of `rnnparse.model_folder.Model`.
 
     Example:
         >>> parser = Parser.load("model")
         >>> print(parser.parse("They ate udon with forks."))
     """
-
-    grammar: Grammar
-    vocabulary: Vocabulary
-    keys: KeyTable
-    parameters: Parameters
-    beta: float
-    kbest: int
-    about: dict[str, Any]
 
     @cached_property
     def _decoder(self) -> Decoder:
@@ -254,7 +229,7 @@ class Parser:
     def info(self) -> dict[str, Any]:
         """Sizes, settings and scores, for people and for JSON."""
         pcfg = self.grammar.pcfg
-        return {
+        own = {
             "format_version": FORMAT_VERSION,
             "symbols": len(pcfg.symbols),
             "categories": len(pcfg.categories),
@@ -266,80 +241,30 @@ class Parser:
             "parameters": int(sum(array.size for array in self.parameters)),
             "kbest": self.kbest,
             "beta": self.beta,
-            **self.about,
         }
+        return {**own, **self.about, **own}
 
-    def save(self, path: str | os.PathLike[str]) -> None:
-        """Write the model folder; an older model there is replaced when the new one is whole.
+    def save(self, path: str | os.PathLike[str], *, overwrite: bool = False) -> None:
+        """Write the model folder; see `rnnparse.model_folder.save_model`.
+
+        Args:
+            path: the folder; its parents are made.
+            overwrite: whether to replace a model that is there. Anything else is never replaced.
 
         Raises:
-            ModelError: `path` is something else than a model, or cannot be written.
+            ModelError: `path` is in use, or cannot be written.
         """
-        folder = Path(path).resolve()
-        refuse_foreign(folder)
-        temporary, old = (folder.with_name(f".{folder.name}.{end}") for end in ("tmp", "old"))
-        try:
-            if old.exists() and not folder.exists():  # a save was killed between two renames
-                old.rename(folder)
-            shutil.rmtree(temporary, ignore_errors=True)
-            temporary.mkdir(parents=True)
-            self._write(temporary)
-            replace_folder(folder, temporary, old)
-        except OSError as error:
-            reason = error.strerror or error
-            raise ModelError(f"{folder}: cannot write the model: {reason}") from error
-        finally:
-            shutil.rmtree(temporary, ignore_errors=True)
-
-    def _write(self, folder: Path) -> None:
-        config = {
-            "format_version": FORMAT_VERSION,
-            "beta": self.beta,
-            "kbest": self.kbest,
-            "about": self.about,
-        }
-        write_json(folder / "config.json", config)
-        write_arrays(folder / "grammar.npz", self.grammar.to_arrays())
-        self.vocabulary.save(folder / "vocabulary.txt")
-        weights = {**self.parameters._asdict(), "pairs": self.keys.pairs}
-        write_arrays(folder / "weights.npz", weights)
-        checksums = {name: checksum((folder / name).read_bytes()) for name in _FILES}
-        write_json(folder / "checksums.json", checksums)
+        save_model(self, path, overwrite=overwrite)
 
     @classmethod
     def load(cls, path: str | os.PathLike[str]) -> Parser:
         """Read a model folder; never executes code from it.
 
         Raises:
-            ModelError: no such folder, a damaged file, or another format version.
+            ModelError: no such folder, a file that is damaged or that no training could have
+                written, or another format version.
         """
-        folder = Path(path)
-        try:
-            checksums = json.loads((folder / "checksums.json").read_text("utf-8"))
-            config = json.loads(_checked(folder / "config.json", checksums))
-            if config["format_version"] != FORMAT_VERSION:
-                raise ModelError(
-                    f"{folder}: format version {config['format_version']}; this program reads "
-                    f"{FORMAT_VERSION}: train the model again"
-                )
-            for name in _FILES:
-                _checked(folder / name, checksums)
-            grammar = Grammar.from_arrays(read_arrays(folder / "grammar.npz"))
-            vocabulary = Vocabulary.load(folder / "vocabulary.txt")
-            weights = read_arrays(folder / "weights.npz")
-            names = category_names(grammar.pcfg.categories)
-            keys = KeyTable(tuple(names), weights.pop("pairs"))
-            parameters = Parameters(**weights)
-            _check_sizes(vocabulary, keys, parameters)
-            about = config["about"]
-            return cls(
-                grammar, vocabulary, keys, parameters, config["beta"], config["kbest"], about
-            )
-        except FileNotFoundError as error:
-            missing = f"{error.filename} is missing" if folder.exists() else "no such folder"
-            raise ModelError(f"{folder}: not a model folder: {missing}") from error
-        except (OSError, ValueError, KeyError, TypeError, AttributeError) as error:
-            raise ModelError(f"{folder}: cannot read the model: {error}") from error
+        return cls(**vars(load_model(path)))
 
 
 def load(path: str | os.PathLike[str]) -> Parser:
@@ -347,35 +272,8 @@ def load(path: str | os.PathLike[str]) -> Parser:
     return Parser.load(path)
 
 
-def refuse_foreign(folder: Path) -> None:
-    """Raise ModelError where a path is something that a model must not replace."""
-    try:
-        free = not folder.exists() or (folder.is_dir() and not any(folder.iterdir()))
-        if free or (folder / "checksums.json").is_file():
-            return
-    except OSError as error:
-        raise ModelError(f"{folder}: cannot be used: {error.strerror}") from error
-    raise ModelError(f"{folder}: exists and is not a model; name another place, or remove it first")
-
-
 def _cleaned(tree: Tree) -> Tree:
     cleaned = clean(tree)
     if cleaned is None:
         raise ValueError("the tree has no word")
     return cleaned
-
-
-def _checked(file: Path, checksums: dict[str, str]) -> bytes:
-    content = file.read_bytes()
-    if checksums.get(file.name) != checksum(content):
-        raise ModelError(f"{file}: damaged: its checksum differs")
-    return content
-
-
-def _check_sizes(vocabulary: Vocabulary, keys: KeyTable, parameters: Parameters) -> None:
-    """Raise ValueError where weights do not fit together; the kernels rely on it."""
-    n = parameters.dim
-    wanted = ((len(vocabulary), n), (len(keys), 2 * n + 1, n), (len(keys), n))
-    for name, shape, array in zip(parameters._fields, wanted, parameters, strict=True):
-        if array.shape != shape:
-            raise ValueError(f"{name} has the shape {array.shape}, not {shape}")

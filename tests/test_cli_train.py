@@ -51,12 +51,14 @@ class Report:
 
 
 @pytest.fixture
-def runs(monkeypatch: pytest.MonkeyPatch) -> list[tuple[TrainingConfig, str, bool]]:
+def runs(monkeypatch: pytest.MonkeyPatch) -> list[tuple[TrainingConfig, str, bool, bool]]:
     """The runs that would have begun."""
     found = []
 
-    def train(config: TrainingConfig, out: str, *, resume: bool, progress: bool) -> Report:
-        found.append((config, out, resume))
+    def train(
+        config: TrainingConfig, out: str, *, resume: bool, overwrite: bool, progress: bool
+    ) -> Report:
+        found.append((config, out, resume, overwrite))
         return Report()
 
     monkeypatch.setattr(pipeline, "train", train)
@@ -64,7 +66,7 @@ def runs(monkeypatch: pytest.MonkeyPatch) -> list[tuple[TrainingConfig, str, boo
 
 
 def test_every_setting_has_an_option(runs: list[Any], capsys: pytest.CaptureFixture[str]) -> None:
-    arguments = ["train", "t.mrg", "--out", "m", "--resume", "--json"]
+    arguments = ["train", "t.mrg", "--out", "m", "--resume", "--overwrite", "--json"]
     arguments += ["--prune-vectors", "--no-averaging", "--telemetry"]
     for name, value in OPTIONS.items():
         arguments += ["--head-rules" if name == "heads" else f"--{name}".replace("_", "-")]
@@ -72,7 +74,7 @@ def test_every_setting_has_an_option(runs: list[Any], capsys: pytest.CaptureFixt
     assert main(arguments) == 0
     flags = {"prune_vectors": True, "averaging": False, "telemetry": True}
     config = TrainingConfig(treebank="t.mrg", **flags, **OPTIONS)
-    assert runs == [(config, "m", True)]
+    assert runs == [(config, "m", True, True)]
     assert json.loads(capsys.readouterr().out) == {"cvg_f1": 90.5}
     covered = {"treebank", "folds", *flags, *OPTIONS}
     assert covered == {field.name for field in fields(TrainingConfig)}
@@ -87,7 +89,7 @@ def test_without_options_the_defaults_of_the_library_hold(
     runs: list[Any], capsys: pytest.CaptureFixture[str]
 ) -> None:
     assert main(["train"]) == 0
-    assert runs == [(TrainingConfig(), "model", False)]
+    assert runs == [(TrainingConfig(), "model", False, False)]
     out, err = capsys.readouterr()
     assert out == "the table\n" and "rnnparse parse model" in err
 

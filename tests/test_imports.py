@@ -16,12 +16,15 @@ PACKAGE = ROOT / "rnnparse"
 
 # What each part may import of the package, besides itself and `errors`.
 _TREES = {"trees"}
-_GRAMMAR = _TREES | {"grammar", "files", "threads"}
+_GRAMMAR = _TREES | {"grammar", "files", "invariants", "threads"}
 _MODELS = _GRAMMAR | {"inference", "models", "losses", "optim"}
-_TRAINING = _MODELS | {"config", "evaluation", "parser", "nltk_parser", "training", "__version__"}
+_PARSER = _MODELS | {"folders", "model_folder", "parser", "nltk_parser"}
+_TRAINING = _PARSER | {"config", "evaluation", "training", "__version__"}
 ALLOWED = {
     "errors": set[str](),
     "files": set[str](),
+    "folders": {"files"},
+    "invariants": set[str](),
     "threads": set[str](),
     "config": set[str](),
     "trees": _TREES,
@@ -31,7 +34,8 @@ ALLOWED = {
     "models": _MODELS,
     "losses": _TREES | {"losses"},
     "optim": {"optim"},
-    "parser": _MODELS | {"parser", "nltk_parser"},
+    "model_folder": _MODELS | {"folders"},
+    "parser": _PARSER,
     "nltk_parser": {"parser"},
     "training": _TRAINING,
     "study": _TRAINING | {"study"},

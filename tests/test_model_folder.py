@@ -3,9 +3,12 @@
 from __future__ import annotations
 
 import hashlib
+import itertools
 import json
+import multiprocessing
 import os
 import shutil
+import sys
 from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
@@ -14,7 +17,9 @@ from typing import Any
 import numpy as np
 import pytest
 
+from rnnparse import folders
 from rnnparse.errors import ModelError
+from rnnparse.model_folder import load_model, new_model_folder, write_model
 from rnnparse.parser import load
 from rnnparse.trees.cleaning import words
 from tests.grammar.small import trees
@@ -76,10 +81,70 @@ def test_info_counts_what_is_there(model: Path) -> None:
 
 
 def test_a_model_replaces_a_model_and_nothing_lies_about(model: Path) -> None:
-    (model / "report.json").write_text("{}")
-    small_parser().save(model)
+    for name in ("report.json", "network.jsonl", "telemetry-fold-12.jsonl"):
+        (model / name).write_text("{}")
+    small_parser().save(model, overwrite=True)
     assert set(content(model)) == {*FILES, "checksums.json"}
     assert [path.name for path in model.parent.iterdir()] == ["model"]
+
+
+def test_a_model_is_replaced_only_if_that_is_asked_for(model: Path) -> None:
+    before = content(model)
+    with pytest.raises(ModelError, match="a model is there already; replace it with --overwrite"):
+        replace(small_parser(), beta=0.5).save(model)
+    assert content(model) == before
+
+
+@pytest.mark.parametrize("name", ["thesis.tex", "notes/chapter.tex", ".hidden", "report.json/a"])
+def test_a_model_that_holds_a_file_of_somebody_is_not_replaced(model: Path, name: str) -> None:
+    (model / name).parent.mkdir(exist_ok=True)
+    (model / name).write_text("years of work")
+    with pytest.raises(ModelError, match=f"{name} is not part of a model; move it"):
+        small_parser().save(model, overwrite=True)
+    assert (model / name).read_text() == "years of work"
+    load(model)
+
+
+def test_checksums_of_another_program_make_no_model(tmp_path: Path) -> None:
+    (tmp_path / "downloads").mkdir()
+    (tmp_path / "downloads" / "checksums.json").write_text('{"disk.iso": "00"}')
+    with pytest.raises(ModelError, match="exists and is not a model"):
+        small_parser().save(tmp_path / "downloads", overwrite=True)
+    assert (tmp_path / "downloads" / "checksums.json").read_text() == '{"disk.iso": "00"}'
+
+
+def test_folders_beside_a_model_are_not_touched(model: Path) -> None:
+    for name in (".model.old", ".model.tmp", ".model.0123abcd.new", ".model.0123abcd.old"):
+        (model.parent / name).mkdir()
+        (model.parent / name / "thesis.tex").write_text("years of work")
+        os.utime(model.parent / name, (0, 0))
+    small_parser().save(model, overwrite=True)
+    assert len(list(model.parent.glob(".model.*/thesis.tex"))) == 4
+
+
+def test_what_a_killed_save_left_is_removed_unless_another_process_is_at_it(model: Path) -> None:
+    left = model.with_name(".model.0123abcd.new")
+    left.mkdir()
+    for name in ("config.json", ".weights.npz.01234567.tmp"):
+        (left / name).write_text("half")
+    with new_model_folder(model, overwrite=True) as new:
+        assert not left.exists()
+        small_parser().save(model, overwrite=True)
+        assert new.exists()
+        write_model(small_parser(), new)
+    load(model)
+    assert [path.name for path in model.parent.iterdir()] == ["model"]
+
+
+def test_a_file_that_appears_while_a_model_is_replaced_is_kept(
+    model: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    with new_model_folder(model, overwrite=True) as new:
+        write_model(small_parser(), new)
+        (model / "thesis.tex").write_text("years of work")
+    load(model)
+    (kept,) = model.parent.glob(".model.*/*")
+    assert kept.read_text() == "years of work" and str(kept.parent) in caplog.text
 
 
 def test_folders_are_made_and_empty_ones_taken(tmp_path: Path) -> None:
@@ -95,7 +160,7 @@ def test_a_model_may_be_named_by_a_relative_path(
     monkeypatch.chdir(tmp_path)
     small_parser().save("model/")
     monkeypatch.chdir(tmp_path / "model")
-    small_parser().save(".")
+    small_parser().save(".", overwrite=True)
     load(tmp_path / "model")
     assert [path.name for path in tmp_path.iterdir()] == ["model"]
 
@@ -104,7 +169,7 @@ def test_a_model_may_be_named_by_a_relative_path(
 def test_a_link_to_a_model_stays_a_link(model: Path, tmp_path: Path) -> None:
     link = tmp_path / "link"
     link.symlink_to(model)
-    small_parser().save(link)
+    small_parser().save(link, overwrite=True)
     assert link.is_symlink()
     load(model)
 
@@ -147,13 +212,21 @@ def test_a_place_without_permission_is_named(model: Path, tmp_path: Path) -> Non
         model.chmod(0o755)
 
 
-@pytest.mark.parametrize("stop_at", ["grammar.npz", "checksums.json", "first", "second"])
+@pytest.fixture(params=["exchange", "two renames"])
+def way(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> str:
+    """How a folder takes the place of another: in one step, or as on systems that cannot do so."""
+    if request.param == "two renames":
+        monkeypatch.setattr(folders, "_exchange", lambda one, other: False)
+    return str(request.param)
+
+
+@pytest.mark.parametrize("stop_at", ["grammar.npz", "checksums.json", "swap", "first", "second"])
 def test_a_failure_while_saving_leaves_the_old_model(
-    model: Path, monkeypatch: pytest.MonkeyPatch, stop_at: str
+    model: Path, monkeypatch: pytest.MonkeyPatch, way: str, stop_at: str
 ) -> None:
     """Interrupted while writing a file, or at the first or second of the two renames."""
     before = content(model)
-    os_replace, rename = os.replace, Path.rename
+    os_replace, rename, swap = os.replace, Path.rename, folders._swap
     renames = iter(("first", "second", "back"))
 
     def failing_replace(source: Path, target: Path) -> None:
@@ -166,26 +239,60 @@ def test_a_failure_while_saving_leaves_the_old_model(
             raise KeyboardInterrupt
         return rename(self, target)
 
+    def failing_swap(new: Path, folder: Path) -> None:
+        if stop_at == "swap":
+            raise KeyboardInterrupt
+        swap(new, folder)
+
+    if way == "exchange" and stop_at in ("first", "second"):
+        pytest.skip("there are no two renames")
     monkeypatch.setattr(os, "replace", failing_replace)
     monkeypatch.setattr(Path, "rename", failing_rename)
+    monkeypatch.setattr(folders, "_swap", failing_swap)
     with pytest.raises(KeyboardInterrupt):
-        small_parser().save(model)
+        small_parser().save(model, overwrite=True)
     monkeypatch.undo()
     assert content(model) == before
     assert [path.name for path in model.parent.iterdir()] == ["model"]
 
 
 def test_a_model_left_between_two_renames_is_not_lost(model: Path) -> None:
-    """As after a kill at that moment; the next save fails, too, and the old model is back."""
+    """As after a kill at that moment: it loads, and the next save begins with bringing it back."""
     before = content(model)
-    model.rename(model.with_name(".model.old"))
-    (model.parent / ".model.tmp").mkdir()
+    model.rename(model.with_name(".model.0123abcd.old"))
+    assert load(model).beta == small_parser().beta
     broken = replace(small_parser(), about={"no JSON": object()})
     with pytest.raises(TypeError):
         broken.save(model)
     assert content(model) == before
-    small_parser().save(model)
+    small_parser().save(model, overwrite=True)
     assert [path.name for path in model.parent.iterdir()] == ["model"]
+
+
+def _save_for_ever(model: Path, one_step: bool) -> None:
+    if not one_step:
+        folders._exchange = lambda one, other: False
+    parser = small_parser()
+    for i in itertools.count():
+        replace(parser, kbest=1 + i % 9, beta=float(i % 9)).save(model, overwrite=True)
+
+
+@pytest.mark.parametrize("one_step", [True, pytest.param(False, marks=pytest.mark.slow)])
+def test_a_model_loads_while_another_process_replaces_it(model: Path, one_step: bool) -> None:
+    context = multiprocessing.get_context("fork" if sys.platform == "linux" else "spawn")
+    process = context.Process(target=_save_for_ever, args=(model, one_step))
+    replace(small_parser(), kbest=1, beta=0.0).save(model, overwrite=True)
+    process.start()
+    try:
+        seen = set()
+        for _ in range(300):
+            loaded = load_model(model)
+            assert loaded.kbest == loaded.beta + 1  # the old one or the new one, whole
+            seen.add(loaded.kbest)
+    finally:
+        process.kill()
+        process.join()
+    assert len(seen) > 1
 
 
 # -- reading -----------------------------------------------------------------------------------

@@ -21,7 +21,8 @@ A treebank is a file of bracketed trees, plain or gzip, a folder of such files, 
 ("wsj/0[2-9]/*.mrg"), or nltk:NAME for a corpus of NLTK. Traces and function tags are taken out.
 
 A run that was interrupted leaves MODEL.partial and goes on with the same command and --resume; it
-ends with the same model as if nothing had happened.
+ends with the same model as if nothing had happened. A model that is there is replaced only with
+--overwrite.
 
 examples:
   rnnparse train --out model
@@ -47,7 +48,13 @@ def run(args: argparse.Namespace) -> int:
     config = TrainingConfig.from_dict(given)
     from rnnparse.training.pipeline import train
 
-    report = train(config, args.out, resume=args.resume, progress=sys.stderr.isatty())
+    report = train(
+        config,
+        args.out,
+        resume=args.resume,
+        overwrite=args.overwrite,
+        progress=sys.stderr.isatty(),
+    )
     if args.json:
         print_json(report.to_dict())
     else:
@@ -156,6 +163,9 @@ def _add_running(parser: argparse.ArgumentParser) -> None:
     group = parser.add_argument_group("running")
     option(group, "--jobs", "processor cores, 0 for all", "N", whole)
     group.add_argument("--resume", action="store_true", help="go on with an interrupted run")
+    group.add_argument(
+        "--overwrite", action="store_true", help="replace the model that MODEL holds, at the end"
+    )
     group.add_argument("--json", action="store_true", help="print the report as JSON")
     group.add_argument(
         "--telemetry",

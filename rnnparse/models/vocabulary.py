@@ -12,6 +12,7 @@ from pathlib import Path
 import numpy as np
 
 from rnnparse.errors import ModelError
+from rnnparse.files import read_regular
 from rnnparse.grammar.signatures import signature
 from rnnparse.trees.brackets import ESCAPES, escape_characters, unescape_token
 
@@ -34,10 +35,22 @@ class Vocabulary:
     Attributes:
         classes: names from `rnnparse.grammar.signatures.signature`; row 0 is `UNK`.
         words: distinct words, as people write them; row len(classes) + i.
+
+    Raises:
+        ValueError: a word or a class that occurs twice or spans lines; another first class.
     """
 
     classes: tuple[str, ...]
     words: tuple[str, ...]
+
+    def __post_init__(self) -> None:
+        for what, names in (("class", self.classes), ("word", self.words)):
+            if len(set(names)) < len(names):
+                raise ValueError(f"a {what} of the vocabulary occurs twice")
+            if "\n" in "".join(names):
+                raise ValueError(f"a {what} of the vocabulary spans more than one line")
+        if self.classes[:1] != (UNKNOWN,):
+            raise ValueError(f"the first class of a vocabulary must be {UNKNOWN}")
 
     @classmethod
     def build(
@@ -140,7 +153,7 @@ class Vocabulary:
         """Write a text file: a header line with the number of classes, then one row a line."""
         lines = [f"{_HEADER}{len(self.classes)}", *self.classes, *self.words]
         text = "".join(f"{line}\n" for line in lines)
-        Path(path).write_bytes(text.encode("utf-8"))
+        Path(path).write_bytes(text.encode("utf-8", "surrogatepass"))
 
     @classmethod
     def load(cls, path: str | os.PathLike[str]) -> Vocabulary:
@@ -150,13 +163,26 @@ class Vocabulary:
             ModelError: the file cannot be read or is none of ours.
         """
         try:
-            # Words may hold characters that str.splitlines takes for line ends.
-            header, *lines = Path(path).read_bytes().decode("utf-8").split("\n")[:-1]
-            count = int(header.removeprefix(_HEADER))
+            return cls.from_bytes(read_regular(Path(path)))
         except (OSError, ValueError) as error:
             raise ModelError(f"{os.fspath(path)}: not a vocabulary file: {error}") from error
-        if not header.startswith(_HEADER) or not 1 <= count <= len(lines):
-            raise ModelError(f"{os.fspath(path)}: not a vocabulary file")
+
+    @classmethod
+    def from_bytes(cls, content: bytes) -> Vocabulary:
+        """The vocabulary in the bytes of a file that `save` wrote.
+
+        Raises:
+            ValueError: `save` could not have written it.
+        """
+        # Words may hold characters that str.splitlines takes for line ends.
+        header, *lines = content.decode("utf-8", "surrogatepass").split("\n")
+        count = int(header.removeprefix(_HEADER))
+        if header != f"{_HEADER}{count}":
+            raise ValueError("the first line is not the header of a vocabulary")
+        if not lines or lines.pop():
+            raise ValueError("the last line is not complete")
+        if not 1 <= count <= len(lines):
+            raise ValueError(f"{count} classes in {len(lines)} lines")
         return cls(tuple(lines[:count]), tuple(lines[count:]))
 
 

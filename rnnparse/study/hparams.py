@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-import shutil
 from collections.abc import Iterator, Mapping, Sequence
 from datetime import datetime
 from pathlib import Path
 from typing import IO, Any
 
-from rnnparse.errors import MissingExtraError
-from rnnparse.files import replace_folder
+from rnnparse.errors import MissingExtraError, StudyError
+from rnnparse.folders import foreign_file, replacement
 from rnnparse.study.records import canonical
 from rnnparse.study.results import Axis, Results, Source, load_results, title
 from rnnparse.study.stretches import draw_together, stretch_edges
@@ -36,19 +35,28 @@ def write_hparams(study: Source) -> Path:
 
     Raises:
         MissingExtraError: TensorBoard is not installed.
-        StudyError: there is no study, or it is damaged.
+        StudyError: there is no study, it is damaged, or the folder holds a file that is not ours.
     """
     _require_tensorboard()
     results = load_results(study)
     target = results.folder / HPARAMS
-    new, old = (target.with_name(f".{HPARAMS}.{name}") for name in ("new", "old"))
-    shutil.rmtree(new, ignore_errors=True)
+    foreign = foreign_file(target, _is_ours) if target.is_dir() else None
+    if foreign is not None:
+        raise StudyError(
+            f"{target}: cannot be replaced: {foreign.relative_to(target)} is not part of it; move "
+            "it to another place"
+        )
     began = datetime.fromisoformat(results.about["created"]).timestamp()
-    _write_events(new, began, [(0, _experiment(results))])
-    for trial, record in enumerate(results.records):
-        _write_events(new / record["id"], began, _run(results, trial, began))
-    replace_folder(target, new, old)
+    with replacement(target, _is_ours) as new:
+        _write_events(new, began, [(0, _experiment(results))])
+        for trial, record in enumerate(results.records):
+            _write_events(new / record["id"], began, _run(results, trial, began))
     return target
+
+
+def _is_ours(name: str) -> bool:
+    """Whether a file in the folder is one that `write_hparams` writes there."""
+    return name.rpartition("/")[2] == _EVENTS
 
 
 def _require_tensorboard() -> None:
@@ -63,7 +71,7 @@ def _write_events(folder: Path, time: float, summaries: Any) -> None:
     from tensorboard.compat.proto.event_pb2 import Event
     from tensorboard.summary.writer.record_writer import RecordWriter
 
-    folder.mkdir(parents=True)
+    folder.mkdir(parents=True, exist_ok=True)
     file: IO[bytes]
     with open(folder / _EVENTS, "wb") as file:
         writer = RecordWriter(file)

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import shutil
 import signal
 import threading
 from collections.abc import Callable, Container, Iterable, Iterator, Mapping, Sequence
@@ -17,6 +16,7 @@ import cloudpickle
 from joblib import cpu_count
 
 from rnnparse.errors import ConfigError, StudyError
+from rnnparse.folders import remove_known
 from rnnparse.study.backends import check_backend, open_pool
 from rnnparse.study.curve import plain
 from rnnparse.study.driver import Driver
@@ -262,12 +262,13 @@ class Study:
     def _signs(self) -> Iterator[Path]:
         """A folder for signs of life. One from before was left by a driver that was killed."""
         signs = self.folder / _SIGNS
-        shutil.rmtree(signs, ignore_errors=True)
-        signs.mkdir()
+        names = {trial.id for trial in self.trials}
+        remove_known(signs, names.__contains__)
+        signs.mkdir(exist_ok=True)
         try:
             yield signs
         finally:
-            shutil.rmtree(signs, ignore_errors=True)
+            remove_known(signs, names.__contains__)
 
     def _way_on(self) -> str:
         ended = self.file.finished_ids() & {trial.id for trial in self.trials}

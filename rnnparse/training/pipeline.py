@@ -21,10 +21,11 @@ from rnnparse.evaluation import evaluate
 from rnnparse.files import write_json
 from rnnparse.grammar.unknown import WordVectors
 from rnnparse.inference.forest import candidate_tree
+from rnnparse.model_folder import check_place, new_model_folder, write_model
 from rnnparse.models.frozen import check_fields
 from rnnparse.models.parameters import Parameters
 from rnnparse.models.vectors import read_vectors
-from rnnparse.parser import Parser, refuse_foreign
+from rnnparse.parser import Parser
 from rnnparse.training.checkpoint import TrainingState, load_state, save_state
 from rnnparse.training.data import fingerprint, hold_out, load_clean, require_two
 from rnnparse.training.divergence import describe
@@ -40,7 +41,7 @@ from rnnparse.training.loop import (
 )
 from rnnparse.training.prepare import Lists, Problem, head_table, make_lists, make_problem
 from rnnparse.training.tensorboard import TensorBoardLog, require_tensorboard
-from rnnparse.training.workspace import Workspace
+from rnnparse.training.workspace import Workspace, is_written
 from rnnparse.trees.cleaning import words
 from rnnparse.trees.embedded import embedded_treebank
 
@@ -229,6 +230,7 @@ def train(
     out: str | os.PathLike[str],
     *,
     resume: bool = False,
+    overwrite: bool = False,
     progress: bool = True,
 ) -> TrainingReport:
     """Train a parser and write its model folder.
@@ -239,16 +241,19 @@ def train(
 
     Args:
         config: the settings.
-        out: the model folder; a model that is there is replaced at the end.
+        out: the model folder.
         resume: go on from `<out>.partial`; without it, that folder is begun anew.
+        overwrite: whether a model at `out` is replaced at the end. Anything else never is.
         progress: whether to show progress bars on standard error.
 
     Raises:
         RnnparseError: input that cannot be read, a setting that cannot be met, an `out` that is
-            no model or cannot be written.
+            in use or cannot be written.
     """
     folder = Path(out).resolve()
-    refuse_foreign(folder)
+    # A run that was killed right at its end has written the model already.
+    overwrite = overwrite or (resume and is_written(folder))
+    check_place(folder, overwrite)
     check_optimizer(config)
     check_fields(config.freeze)
     require_tensorboard(config.tensorboard)
@@ -256,10 +261,12 @@ def train(
         run = _Run(config, work, progress)
         run.report.model = os.fspath(out)
         parser = _stages(run)
-        with run.stage("saving"):
-            parser.save(folder)
-        write_json(folder / "report.json", run.report.to_dict())
-        work.finish(folder)
+        with new_model_folder(folder, overwrite) as new:
+            with run.stage("saving"):
+                write_model(parser, new)
+            write_json(new / "report.json", run.report.to_dict())
+            work.copy_logs(new)
+        work.finish()
     return run.report
 
 

@@ -4,44 +4,64 @@ from __future__ import annotations
 
 import json
 import logging
+import re
 import shutil
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
 from rnnparse.errors import ConfigError, ModelError
-from rnnparse.files import hold_lock, write_atomically, write_json
+from rnnparse.files import (
+    hold_lock,
+    read_json,
+    without_temporary,
+    write_atomically,
+    write_json,
+)
 
 _LOG = logging.getLogger("rnnparse")
-_STATE, _LOGS, _LOCK = ("run.json", "*.npz", ".*.tmp"), ("*.jsonl",), "lock"
+_NOTE, _LOCK = "run.json", "lock"
+_STATE = re.compile(r"(network|fold-\d+)\.npz")
+_LOG_FILE = re.compile(r"(network|telemetry|fold-\d+|telemetry-fold-\d+)\.jsonl")
 
 
 class Workspace:
     """States and logs of a run, by name; one process at a time works in it.
+
+    The file `lock` marks the folder as one of ours; what else is in it stays.
 
     Args:
         out: the model folder that the run will write.
         resume: keep what an earlier run has left; otherwise it is removed.
 
     Raises:
-        ConfigError: the folder cannot be made, or another run works in it.
+        ConfigError: the folder cannot be made, is not ours, or another run works in it.
     """
 
     def __init__(self, out: Path, resume: bool) -> None:
-        self.folder = out.with_name(out.name + ".partial")
+        self.folder = _folder(out)
         try:
             self.folder.mkdir(parents=True, exist_ok=True)
+            self._refuse_foreign()
             self._lock = hold_lock(self.folder / _LOCK)
             if not resume:
-                if self._files("*.npz"):
+                if _files(self.folder, _STATE):
                     _LOG.warning("%s: the unfinished run is discarded and begun anew", self.folder)
-                self._remove(*_STATE, *_LOGS)
+                self._remove()
         except BlockingIOError as error:
             raise ConfigError(
                 f"{self.folder}: another run works here; wait for it, or give another --out"
             ) from error
         except OSError as error:
             raise ConfigError(f"cannot write to {self.folder}: {error.strerror}") from error
+
+    def _refuse_foreign(self) -> None:
+        ours = [file for pattern in (_STATE, _LOG_FILE) for file in _files(self.folder, pattern)]
+        if ours and not (self.folder / _LOCK).exists():
+            raise ConfigError(
+                f"{self.folder}: holds {ours[0].name}, but no run of rnnparse has worked here; "
+                "move it to another place, or give another --out"
+            )
 
     def state_file(self, name: str) -> Path:
         """Where the state of a network's training is kept."""
@@ -54,12 +74,12 @@ class Workspace:
             ConfigError: the earlier run was another one; the message names what differs.
             ModelError: the note is damaged.
         """
-        note = self.folder / "run.json"
+        note = self.folder / _NOTE
         if not note.exists():
-            write_json(note, run)
+            write_json(note, run, durable=True)
             return
         try:
-            noted = dict(json.loads(note.read_text("utf-8")))
+            noted = dict(read_json(note))
         except (OSError, ValueError, TypeError) as error:
             raise ModelError(f"{note}: damaged ({error}); train without --resume") from error
         differing = [
@@ -79,11 +99,15 @@ class Workspace:
         file = self.folder / f"{name}.jsonl"
         write_atomically(file, lambda stream: stream.write(lines.encode("utf-8")))
 
-    def finish(self, model: Path) -> None:
-        """Copy the logs to the model, which is written, and remove the rest."""
-        for log in self._files(*_LOGS):
+    def copy_logs(self, model: Path) -> None:
+        """Copy the logs to the folder of the model."""
+        for log in _files(self.folder, _LOG_FILE):
             shutil.copy(log, model / log.name)
-        self._remove(*_STATE, *_LOGS, _LOCK)
+
+    def finish(self) -> None:
+        """Remove what was kept, as the model is written."""
+        self._remove()
+        (self.folder / _LOCK).unlink()
         if not any(self.folder.iterdir()):
             self.folder.rmdir()
 
@@ -91,10 +115,30 @@ class Workspace:
         """Let other processes in."""
         self._lock.close()
 
-    def _files(self, *patterns: str) -> list[Path]:
-        return sorted(file for pattern in patterns for file in self.folder.glob(pattern))
-
-    def _remove(self, *patterns: str) -> None:
+    def _remove(self) -> None:
         # File by file, so that nothing is lost that happens to lie in a folder of this name.
-        for file in self._files(*patterns):
-            file.unlink()
+        for file in self.folder.iterdir():
+            name = without_temporary(file.name)
+            known = name == _NOTE or _STATE.fullmatch(name) or _LOG_FILE.fullmatch(name)
+            if known and file.is_file():
+                file.unlink()
+
+
+def is_written(out: Path) -> bool:
+    """Whether the model folder is there and has the logs of the unfinished run, so is its own."""
+    try:
+        logs = _files(_folder(out), _LOG_FILE)
+        return bool(logs) and all(
+            (out / log.name).read_bytes() == log.read_bytes() for log in logs
+        )
+    except OSError:
+        return False
+
+
+def _folder(out: Path) -> Path:
+    return out.with_name(out.name + ".partial")
+
+
+def _files(folder: Path, pattern: re.Pattern[str]) -> list[Path]:
+    files = (file for file in folder.iterdir() if pattern.fullmatch(file.name))
+    return sorted(file for file in files if file.is_file())

@@ -18,6 +18,7 @@ import io
 import logging
 import os
 import re
+import secrets
 import sys
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
@@ -148,7 +149,7 @@ def open_output(path: str) -> Iterator[TextIO]:
             with open(target, "w", encoding="utf-8") as stream:
                 yield stream
             return
-        partial = target.with_name(f".{target.name}.{os.getpid()}.partial")
+        partial = target.with_name(f".{target.name}.{secrets.token_hex(8)}.partial")
         try:
             with _create(partial, compress=path.endswith(".gz")) as stream:
                 yield stream
@@ -287,7 +288,7 @@ def _checked(text: str) -> str:
 
 @contextmanager
 def _create(path: Path, compress: bool) -> Iterator[TextIO]:
-    with open(path, "wb") as file:
+    with open(path, "xb") as file:
         # mtime=0 and no name inside: equal trees give equal bytes.
         binary: Any = gzip.GzipFile("", "wb", fileobj=file, mtime=0) if compress else file
         with io.TextIOWrapper(cast(Any, binary), encoding="utf-8", newline="\n") as stream:

@@ -11,7 +11,6 @@ from __future__ import annotations
 
 import json
 import os
-import shutil
 import signal
 import subprocess
 import sys
@@ -25,6 +24,7 @@ from typing import TYPE_CHECKING, Any
 
 from nltk.tree import Tree
 
+from rnnparse import folders
 from rnnparse.config import TrainingConfig
 from rnnparse.trees.brackets import read_trees, write_trees
 from rnnparse.trees.embedded import embedded_treebank
@@ -43,12 +43,15 @@ def write_treebank(path: Path, count: int, part: str = "train") -> str:
     return str(path)
 
 
-def run(folder: Path, *, resume: bool = False, **settings: Any) -> TrainingReport:
+def run(
+    folder: Path, *, resume: bool = False, overwrite: bool = False, **settings: Any
+) -> TrainingReport:
     """Train a model at `folder`/model with a cache beside it."""
     from rnnparse.training.pipeline import train
 
     config = TrainingConfig(**{**TINY, "cache": str(folder / "cache"), **settings})
-    return train(config, folder / "model", resume=resume, progress=False)
+    model = folder / "model"
+    return train(config, model, resume=resume, overwrite=overwrite, progress=False)
 
 
 def write_bracketed(path: Path, *texts: str) -> str:
@@ -141,15 +144,15 @@ def _half_written(at: int) -> None:
 def _half_removed(at: int) -> None:
     """Die when one file of folder number `at` that is removed is gone."""
     calls = iter(range(1, 1 << 30))
-    original = shutil.rmtree
+    original = folders.remove_known
 
-    def rmtree(path: Any, *args: Any, **kwargs: Any) -> None:
-        if Path(path).is_dir() and next(calls) == at:
-            sorted(Path(path).iterdir())[0].unlink()
+    def remove_known(path: Path, known: folders.Known) -> bool:
+        if path.is_dir() and next(calls) == at:
+            sorted(path.iterdir())[0].unlink()
             _die()
-        original(path, *args, **kwargs)
+        return original(path, known)
 
-    shutil.rmtree = rmtree  # type: ignore[assignment]
+    folders.remove_known = remove_known
 
 
 def _after_milliseconds(milliseconds: int) -> None:
@@ -173,8 +176,8 @@ def _in_list(at: int) -> None:
 _EVENTS: dict[str, Callable[[int], None]] = {
     "replacing": lambda at: _counted(os, "replace", at),
     "replaced": lambda at: _counted(os, "replace", at, after=True),
-    "renaming": lambda at: _counted(Path, "rename", at),
-    "renamed": lambda at: _counted(Path, "rename", at, after=True),
+    "renaming": lambda at: _counted(folders, "_swap", at),
+    "renamed": lambda at: _counted(folders, "_swap", at, after=True),
     "removing": _half_removed,
     "unlinked": lambda at: _counted(Path, "unlink", at, after=True),
     "writing": _half_written,
@@ -185,7 +188,13 @@ _EVENTS: dict[str, Callable[[int], None]] = {
 }
 
 
-def _train(settings: dict[str, Any], out: str, resume: bool, kill: tuple[str, int] | None) -> int:
+def _train(
+    settings: dict[str, Any],
+    out: str,
+    resume: bool,
+    kill: tuple[str, int] | None,
+    overwrite: bool,
+) -> int:
     """Train in a process of its own; its exit status, -9 if it was killed, 130 if interrupted."""
     child = os.fork()
     if child == 0:
@@ -197,7 +206,8 @@ def _train(settings: dict[str, Any], out: str, resume: bool, kill: tuple[str, in
             lists.PART = 8
             if kill is not None:
                 _EVENTS[kill[0]](kill[1])
-            train(TrainingConfig(**settings), out, resume=resume, progress=False)
+            config = TrainingConfig(**settings)
+            train(config, out, resume=resume, overwrite=overwrite, progress=False)
             status = 0
         except KeyboardInterrupt:
             status = 130
@@ -209,10 +219,12 @@ def _train(settings: dict[str, Any], out: str, resume: bool, kill: tuple[str, in
     return os.waitstatus_to_exitcode(os.waitpid(child, 0)[1])
 
 
-def _scenario(settings: dict[str, Any], out: str, kills: list[tuple[str, int]]) -> dict[str, Any]:
+def _scenario(
+    settings: dict[str, Any], out: str, kills: list[tuple[str, int]], overwrite: bool = False
+) -> dict[str, Any]:
     statuses = []
     for i, kill in enumerate([*kills, None]):
-        statuses.append(_train(settings, out, i > 0, kill))
+        statuses.append(_train(settings, out, i > 0, kill, overwrite))
     return {"out": out, "kills": kills, "statuses": statuses}
 
 

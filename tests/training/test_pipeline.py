@@ -282,7 +282,7 @@ def test_given_vectors_are_used(tmp_path: Path, caplog: pytest.LogCaptureFixture
     assert "vectors of 8 components are fitted to --dim 5 by PCA" in caplog.text
     assert load(report.model).vocabulary.is_known("unheard")
     settings = {"vectors": str(tmp_path / "v.txt.gz"), "prune_vectors": True}
-    report = run(tmp_path, treebank=treebank, **settings)
+    report = run(tmp_path, overwrite=True, treebank=treebank, **settings)
     assert not load(report.model).vocabulary.is_known("unheard")
 
 

@@ -10,6 +10,7 @@ import pytest
 
 from rnnparse.errors import ConfigError, MissingExtraError, ModelError, TreebankError
 from rnnparse.training import pipeline
+from tests.small_parser import small_parser
 from tests.training.runs import logs, model_bytes, run, write_treebank
 
 # -- what cannot work --------------------------------------------------------------------------
@@ -125,30 +126,43 @@ def test_a_new_run_over_an_old_one_replaces_it(tmp_path: Path) -> None:
     treebank = write_treebank(tmp_path / "train.mrg", 20)
     run(tmp_path, treebank=treebank, folds=2)
     assert "fold-1.jsonl" in logs(tmp_path / "model")
-    run(tmp_path, treebank=treebank)
+    run(tmp_path, overwrite=True, treebank=treebank)
     first = model_bytes(tmp_path / "model")
     assert sorted(logs(tmp_path / "model")) == ["network.jsonl"]
     # With nothing to go on from, --resume simply trains.
-    run(tmp_path, treebank=treebank, resume=True)
+    run(tmp_path, treebank=treebank, resume=True, overwrite=True)
     assert model_bytes(tmp_path / "model") == first
     assert sorted(path.name for path in tmp_path.iterdir()) == ["cache", "model", "train.mrg"]
+
+
+@pytest.mark.parametrize("resume", [True, False])
+def test_a_model_that_is_there_is_an_error_before_anything_else(
+    tmp_path: Path, resume: bool
+) -> None:
+    small_parser().save(tmp_path / "model")
+    for name, message in (("", "--overwrite"), ("thesis.tex", "thesis.tex is not part of a model")):
+        if name:
+            (tmp_path / "model" / name).write_text("years of work")
+        with pytest.raises(ModelError, match=message):
+            run(tmp_path, treebank="absent.mrg", resume=resume, overwrite=bool(name))
+    assert [path.name for path in tmp_path.iterdir()] == ["model"]
 
 
 def test_the_cache_is_used_and_may_be_damaged(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     treebank = write_treebank(tmp_path / "train.mrg", 20)
-    run(tmp_path, treebank=treebank)
+    run(tmp_path, overwrite=True, treebank=treebank)
     first = model_bytes(tmp_path / "model")
     parts = sorted((tmp_path / "cache").rglob("*.npz"))
     assert len(parts) == 2
     parts[0].write_bytes(parts[0].read_bytes()[:99])
     parts[1].unlink()
-    run(tmp_path, treebank=treebank)
+    run(tmp_path, overwrite=True, treebank=treebank)
     assert model_bytes(tmp_path / "model") == first
 
     def fail(*args: Any) -> None:
         pytest.fail("a sentence was parsed again")
 
     monkeypatch.setattr("rnnparse.inference.decode.Decoder.parse", fail)
-    run(tmp_path, treebank=treebank, epochs=1)
+    run(tmp_path, treebank=treebank, epochs=1, overwrite=True)

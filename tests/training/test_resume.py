@@ -80,7 +80,10 @@ def results(tmp_path_factory: pytest.TempPathFactory) -> dict[str, list[dict[str
             tmp_path / "folds", FOLDS, treebank=few, folds=2, jackknife=2, telemetry=True
         ),
         "older": scenarios(tmp_path / "older", [[]] * len(REPLACING), treebank=few, dim=3),
-        "newer": scenarios(tmp_path / "older", REPLACING, treebank=few),
+        "newer": [
+            {**run, "overwrite": True}
+            for run in scenarios(tmp_path / "older", REPLACING, treebank=few)
+        ],
         "others": scenarios(
             tmp_path / "others", [[("interrupted list", 20)], [], []], treebank=treebank
         ),

@@ -12,7 +12,7 @@ from rnnparse.errors import ConfigError, ModelError
 from rnnparse.files import write_arrays
 from rnnparse.models.parameters import Parameters
 from rnnparse.training.checkpoint import TrainingState, load_state, save_state
-from rnnparse.training.workspace import Workspace
+from rnnparse.training.workspace import Workspace, is_written
 
 HISTORY: list[dict[str, Any]] = [{"epoch": 1, "dev_f1": 50.0}]
 
@@ -94,7 +94,7 @@ def test_a_new_run_begins_with_nothing_and_says_so(
     assert caplog.messages == []
     work.log("network", HISTORY)
     save_state(work.state_file("network"), state, "key")
-    (work.folder / ".network.npz.77.tmp").write_bytes(b"half")
+    (work.folder / ".network.npz.0123abcd.tmp").write_bytes(b"half")
     work.close()
     with caplog.at_level(logging.WARNING):
         again = Workspace(tmp_path / "model", resume=False)
@@ -139,22 +139,41 @@ def test_logs_go_to_the_model_and_the_folder_goes(tmp_path: Path, state: Trainin
     work.agree({})
     work.log("network", HISTORY)
     save_state(work.state_file("network"), state, "key")
-    work.finish(model)
+    work.copy_logs(model)
+    assert is_written(model)
+    work.log("network", [*HISTORY, *HISTORY])
+    assert not is_written(model)
+    work.finish()
     work.close()
     assert names(tmp_path) == ["model"]
     assert (model / "network.jsonl").read_text() == '{"epoch": 1, "dev_f1": 50.0}\n'
 
 
-def test_files_of_others_are_never_removed(tmp_path: Path) -> None:
+def test_files_of_others_are_never_removed(tmp_path: Path, state: TrainingState) -> None:
     folder = tmp_path / "model.partial"
     folder.mkdir()
-    (folder / "notes.txt").write_text("mine")
-    (tmp_path / "model").mkdir()
-    work = Workspace(tmp_path / "model", resume=False)
-    work.agree({})
-    work.finish(tmp_path / "model")
+    mine = ["notes.txt", "vectors.npz", "log.jsonl", ".thesis.tmp", ".x.0123abcd.tmp"]
+    for name in mine:
+        (folder / name).write_text("mine")
+    for resume in (True, False):
+        work = Workspace(tmp_path / "model", resume)
+        work.agree({})
+        save_state(work.state_file("network"), state, "key")
+        work.close()
+    work = Workspace(tmp_path / "model", resume=True)
+    work.finish()
     work.close()
-    assert names(folder) == ["notes.txt"]
+    assert names(folder) == sorted(mine)
+
+
+def test_a_folder_in_which_no_run_has_worked_is_not_taken_over(tmp_path: Path) -> None:
+    folder = tmp_path / "model.partial"
+    folder.mkdir()
+    (folder / "network.npz").write_text("mine")
+    for resume in (True, False):
+        with pytest.raises(ConfigError, match=r"holds network\.npz, but no run of rnnparse"):
+            Workspace(tmp_path / "model", resume)
+    assert names(folder) == ["network.npz"]
 
 
 def test_one_run_at_a_time(tmp_path: Path) -> None:

@@ -1,0 +1,222 @@
+"""What holds of every array that is read from a file or given to a kernel: one table.
+
+Kernels do not check their bounds, so whatever they assume is checked where an array enters: when
+a file is read, and in the constructors that users of the library call. Each entry of a table names
+the shape, the type, the range of the values and their order:
+
+    "binary": Array("R 3", np.int32, 0, "S-1")
+
+is an array of R rows and 3 columns whose values are numbers of symbols, from 0 to S - 1. Sizes that
+are not known beforehand (here R) are those of the first array that has them. What a table cannot
+say (children before parents; probabilities that sum to 1) is checked by the class that the table
+is named after.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass
+from functools import cache
+from typing import Any
+
+import numpy as np
+
+LOG_LEAST, LOG_GREATEST = -746.0, 710.0
+"""Bounds of the natural logarithms of positive float64."""
+
+LOG_ONE = 1e-6
+"""The log of a probability is at most 0, but for rounding."""
+
+GREATEST = 1e15
+"""Bound of all weights. Products and sums of weights within it do not overflow in float32."""
+
+Bound = int | float | str | None
+
+
+@dataclass(frozen=True)
+class Array:
+    """What holds of one array.
+
+    Attributes:
+        shape: its sizes with spaces between them, each a number or a term like `S`, `W+1`, `2n+1`.
+        dtypes: its type, or the types of which it has one.
+        low, high: least and greatest value (terms are allowed); None for no bound. Bounds of floats
+            exclude NaN and infinities.
+        order: "" for any; "offsets N": from 0 to N, never falling; "parts N": the same, but always
+            rising, so that no part is empty.
+    """
+
+    shape: str
+    dtypes: type | tuple[type, ...]
+    low: Bound = None
+    high: Bound = None
+    order: str = ""
+
+
+Table = Mapping[str, Array]
+
+_FLOAT = (np.float32, np.float64)
+
+# S symbols, C categories (and as many intermediate ones), R binary rules, U unary rules
+PCFG: Table = {
+    "category": Array("S", np.int32, 0, "2C-1"),
+    "binary": Array("R 3", np.int32, 0, "S-1"),
+    "binary_logp": Array("R", np.float64, LOG_LEAST, LOG_ONE),
+    "unary": Array("U 2", np.int32, 0, "S-1"),
+    "unary_logp": Array("U", np.float64, LOG_LEAST, LOG_ONE),
+    "link": Array("U", np.bool_),
+}
+
+# W words with E states in all, T tags of unknown words with F states in all
+LEXICON: Table = {
+    "ptr": Array("W+1", np.int64, order="parts E"),
+    "symbol": Array("E", np.int32, 0),
+    "logp": Array("E", np.float64, LOG_LEAST, LOG_GREATEST),
+    "tag_ptr": Array("T+1", np.int64, order="parts F"),
+    "state_symbol": Array("F", np.int32, 0),
+    "state_logp": Array("F", np.float64, LOG_LEAST, LOG_GREATEST),
+}
+
+# N features of word forms, V words with vectors of d components, T tags
+TAGGER: Table = {
+    "vectors": Array("V d", np.float32, -GREATEST, GREATEST),
+    "weights": Array("N+d T", np.float32, -GREATEST, GREATEST),
+}
+
+# K pairs of categories; C categories, the intermediate ones included
+KEYS: Table = {"pairs": Array("K 2", np.int32, -1, "C-1")}
+
+# V rows of word vectors, R rows of weights, n components
+PARAMETERS: Table = {
+    "vectors": Array("V n", _FLOAT, -GREATEST, GREATEST),
+    "W": Array("R 2n+1 n", _FLOAT, -GREATEST, GREATEST),
+    "v": Array("R n", _FLOAT, -GREATEST, GREATEST),
+}
+
+# N nodes, K candidate trees
+FOREST: Table = {
+    "cat": Array("N", np.int32, 0),
+    "left": Array("N", np.int32, -1, "N-1"),
+    "right": Array("N", np.int32, -1, "N-1"),
+    "start": Array("N", np.int32, 0),
+    "end": Array("N", np.int32, 1),
+    "root": Array("K", np.int32, 0, "N-1"),
+    "logp": Array("K", np.float64, -np.inf, GREATEST),
+}
+
+# S forests end to end: N nodes, K candidate trees in all
+FORESTS: Table = {
+    **FOREST,
+    "node_offsets": Array("S+1", np.int64, order="offsets N"),
+    "root_offsets": Array("S+1", np.int64, order="offsets K"),
+}
+
+# S sentences, M nodes, T candidate trees
+STORE: Table = {
+    "key": Array("M", np.int32, -1),
+    "word": Array("M", np.int32, -1),
+    "left": Array("M", np.int32, -1, "M-1"),
+    "right": Array("M", np.int32, -1, "M-1"),
+    "height": Array("M", np.int32, 0, "M"),
+    "node_offsets": Array("S+1", np.int64, order="offsets M"),
+    "root": Array("T", np.int32, 0, "M-1"),
+    "logp": Array("T", np.float64, -np.inf, GREATEST),
+    "cost": Array("T", np.float64, 0, GREATEST),
+    "root_offsets": Array("S+1", np.int64, order="offsets T"),
+    "gold": Array("S", np.int32, 0, "T-1"),
+}
+
+
+def check(
+    what: str, table: Table, arrays: Mapping[str, Any], **sizes: int
+) -> dict[str, int]:
+    """Raise ValueError where an array is not as its entry says.
+
+    Args:
+        what: begins the names of arrays in messages, as in `pcfg.binary`.
+        table: the entries.
+        arrays: by name; more than the table has are not looked at.
+        sizes: those that are known.
+
+    Returns:
+        All sizes.
+    """
+    for name, entry in table.items():
+        array = arrays[name]
+        _check_kind(f"{what}.{name}", entry, array)
+        _check_shape(f"{what}.{name}", entry, array, sizes)
+        _check_values(f"{what}.{name}", entry, array, sizes)
+    return sizes
+
+
+def rising(rows: np.ndarray) -> bool:
+    """Whether each row of integers [N, d] is greater than the one before, column by column."""
+    before, after = rows[:-1], rows[1:]
+    greater = np.zeros(len(before), np.bool_)
+    for column in reversed(range(rows.shape[1])):
+        a, b = before[:, column], after[:, column]
+        greater = (a < b) | ((a == b) & greater)
+    return bool(greater.all())
+
+
+def _check_kind(name: str, entry: Array, array: Any) -> None:
+    dtypes = entry.dtypes if isinstance(entry.dtypes, tuple) else (entry.dtypes,)
+    if not isinstance(array, np.ndarray):
+        raise ValueError(f"{name} must be an array, not {type(array).__name__}")
+    if array.dtype not in dtypes:
+        names = " or ".join(np.dtype(dtype).name for dtype in dtypes)
+        raise ValueError(f"{name} must be of type {names}, not {array.dtype}")
+
+
+def _check_shape(name: str, entry: Array, array: np.ndarray, sizes: dict[str, int]) -> None:
+    terms = entry.shape.split()
+    if array.ndim == len(terms):
+        for term, size in zip(terms, array.shape, strict=True):
+            for unknown in {letter for letter in term if letter.isalpha()} - sizes.keys():
+                # The first array with this size decides it.
+                rest = _value(term, {**sizes, unknown: 0})
+                factor = _value(term, {**sizes, unknown: 1}) - rest
+                sizes[unknown] = max((size - rest) // factor, 0)
+        if array.shape == tuple(_value(term, sizes) for term in terms):
+            return
+    wanted = ", ".join(
+        f"{term} = {_value(term, sizes)}" if not term.isdigit() and _is_known(term, sizes) else term
+        for term in terms
+    )
+    raise ValueError(f"{name} has the shape {list(array.shape)}, not [{wanted}]")
+
+
+def _check_values(name: str, entry: Array, array: np.ndarray, sizes: dict[str, int]) -> None:
+    if entry.order:
+        order, size = entry.order.split()
+        end, step = sizes.setdefault(size, int(array[-1])), int(order == "parts")
+        if array[0] != 0 or array[-1] != end or np.any(array[1:] < array[:-1] + step):
+            raise ValueError(f"{name} must rise from 0 to {end}")
+    if not array.size:
+        return
+    for bound, value, sign in ((entry.low, array.min(), 1), (entry.high, array.max(), -1)):
+        if bound is not None:
+            limit = _value(bound, sizes) if isinstance(bound, str) else bound
+            if not sign * value >= sign * limit:  # so put, NaN fails
+                side = "least" if sign > 0 else "most"
+                raise ValueError(f"{name} has the value {value}, not at {side} {limit}")
+
+
+def _is_known(term: str, sizes: Mapping[str, int]) -> bool:
+    return all(letter in sizes for letter in term if letter.isalpha())
+
+
+def _value(term: str, sizes: Mapping[str, int]) -> int:
+    """The value of a term: 3, S, W+1, 2n+1, N+d."""
+    return sum(factor * (sizes[letter] if letter else 1) for factor, letter in _parts(term))
+
+
+@cache
+def _parts(term: str) -> tuple[tuple[int, str], ...]:
+    """The summands of a term: factor and letter, which is empty for a number alone."""
+    return tuple(
+        (int(sign + (digits or "1")), letter)
+        for sign, digits, letter in re.findall(r"([+-]?)(\d*)([A-Za-z]?)", term)
+        if digits or letter
+    )

@@ -1,0 +1,285 @@
+"""Models on disk: a folder of JSON, text and NumPy arrays, with the checksum of every file.
+
+    config.json      format version, weight of log P, number of candidates, how the model was made
+    grammar.npz      the base PCFG: see `rnnparse.grammar.storage`
+    vocabulary.txt   which row of the word vectors belongs to which word
+    weights.npz      the network's weights, and the category pairs that they belong to
+    checksums.json   SHA-256 of the files above; it also marks the folder as a model
+    report.json, *.jsonl   what training adds: scores and learning curves
+
+A model may come from a stranger. Nothing in it is executed; checksums notice damage, and
+`rnnparse.invariants` and `rnnparse.grammar.storage` notice what no training could have written.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+import time
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from rnnparse.errors import ModelError, RnnparseError
+from rnnparse.files import (
+    checksum,
+    parse_arrays,
+    parse_json,
+    read_json,
+    read_regular,
+    without_temporary,
+    write_arrays,
+    write_json,
+)
+from rnnparse.folders import foreign_file, replacement, set_aside
+from rnnparse.grammar.grammar import Grammar
+from rnnparse.grammar.pcfg import category_names
+from rnnparse.invariants import PARAMETERS, check
+from rnnparse.models.keys import KeyTable
+from rnnparse.models.parameters import Parameters
+from rnnparse.models.vocabulary import Vocabulary
+
+FORMAT_VERSION = 1
+GREATEST_BETA = 1e6
+GREATEST_KBEST = 10**6
+
+_FILES = ("config.json", "grammar.npz", "vocabulary.txt", "weights.npz")
+_CHECKSUMS = "checksums.json"
+_ADDED = re.compile(r"report\.json|(network|telemetry|fold-\d+|telemetry-fold-\d+)\.jsonl")
+_TRIES, _PAUSE = 100, 0.002  # of a load while the model is being replaced
+
+
+@dataclass(frozen=True, eq=False)
+class Model:
+    """The parts of a trained parser, which fit together.
+
+    Attributes:
+        grammar: the base PCFG, which proposes trees.
+        vocabulary, keys, parameters: the SU-RNN, which scores them.
+        beta: weight of log P in the ranking.
+        kbest: candidates a sentence, unless another number is asked for.
+        about: how the model was made: settings, scores, versions.
+
+    Raises:
+        ValueError: the parts do not fit together; weights that are not finite; a number out of
+            range.
+    """
+
+    grammar: Grammar
+    vocabulary: Vocabulary
+    keys: KeyTable
+    parameters: Parameters
+    beta: float
+    kbest: int
+    about: dict[str, Any]
+
+    def __post_init__(self) -> None:
+        sizes = {"V": len(self.vocabulary), "R": len(self.keys)}
+        check("weights", PARAMETERS, self.parameters._asdict(), **sizes)
+        if len({array.dtype for array in self.parameters}) > 1 or not self.parameters.dim:
+            raise ValueError("weights must be of one type and have at least one component")
+        if tuple(category_names(self.grammar.pcfg.categories)) != self.keys.categories:
+            raise ValueError("the categories of the weights are not those of the grammar")
+        _check_number("beta", self.beta, (int, float), 0, GREATEST_BETA)
+        _check_number("kbest", self.kbest, int, 1, GREATEST_KBEST)
+        _check_about(self.about)
+
+
+def save_model(model: Model, path: str | os.PathLike[str], *, overwrite: bool = False) -> None:
+    """Write a model folder.
+
+    Args:
+        model: the model.
+        path: the folder; its parents are made.
+        overwrite: whether to replace a model that is there. Anything else is never replaced.
+
+    Raises:
+        ModelError: `path` is in use, or cannot be written.
+    """
+    with new_model_folder(Path(path), overwrite) as folder:
+        write_model(model, folder)
+
+
+@contextmanager
+def new_model_folder(path: Path, overwrite: bool) -> Iterator[Path]:
+    """Give an empty folder to fill, which becomes the model folder when the block ends well.
+
+    Raises:
+        ModelError: as `save_model`.
+    """
+    folder = path.resolve()
+    check_place(folder, overwrite)
+    try:
+        with replacement(folder, _is_ours) as new:
+            yield new
+    except OSError as error:
+        reason = error.strerror or error
+        raise ModelError(f"{folder}: cannot write the model: {reason}") from error
+
+
+def write_model(model: Model, folder: Path) -> None:
+    """Write the files of a model to a folder."""
+    config = {
+        "format_version": FORMAT_VERSION,
+        "beta": model.beta,
+        "kbest": model.kbest,
+        "about": model.about,
+    }
+    write_json(folder / "config.json", config)
+    write_arrays(folder / "grammar.npz", model.grammar.to_arrays())
+    model.vocabulary.save(folder / "vocabulary.txt")
+    weights = {**model.parameters._asdict(), "pairs": model.keys.pairs}
+    write_arrays(folder / "weights.npz", weights)
+    checksums = {name: checksum((folder / name).read_bytes()) for name in _FILES}
+    write_json(folder / _CHECKSUMS, checksums)
+
+
+def check_place(folder: Path, overwrite: bool) -> None:
+    """Raise ModelError where a model may not be written to a path."""
+    try:
+        if not folder.exists() or (folder.is_dir() and not any(folder.iterdir())):
+            return
+        if not folder.is_dir() or not _is_marked(folder):
+            raise ModelError(
+                f"{folder}: exists and is not a model; name another place, or remove it first"
+            )
+        foreign = foreign_file(folder, _is_ours)
+    except OSError as error:
+        raise ModelError(f"{folder}: cannot be used: {error.strerror or error}") from error
+    if foreign is not None:
+        raise ModelError(
+            f"{folder}: cannot be replaced: {foreign.relative_to(folder)} is not part of a model; "
+            "move it to another place, or name another folder for the model"
+        )
+    if not overwrite:
+        raise ModelError(
+            f"{folder}: a model is there already; replace it with --overwrite (in Python: "
+            "overwrite=True), or name another folder"
+        )
+
+
+def load_model(path: str | os.PathLike[str]) -> Model:
+    """Read a model folder; never executes code from it.
+
+    While another process replaces the model, this gives the old one or the new one, whole.
+
+    Raises:
+        ModelError: no such folder, a file that is damaged or that no training could have written,
+            or another format version.
+    """
+    folder = Path(path)
+    try:
+        files = _read_while_replaced(folder)
+    except FileNotFoundError as error:
+        missing = f"{error.filename} is missing" if folder.exists() else "no such folder"
+        raise ModelError(f"{folder}: not a model folder: {missing}") from error
+    except (OSError, ValueError) as error:
+        raise ModelError(f"{folder}: cannot read the model: {error}") from error
+    return _model(folder, files)
+
+
+def _model(folder: Path, files: Mapping[str, bytes]) -> Model:
+    """The model in the bytes of its files."""
+    with _part(folder / "grammar.npz"):
+        grammar = Grammar.from_arrays(parse_arrays(files["grammar.npz"]))
+    with _part(folder / "vocabulary.txt"):
+        vocabulary = Vocabulary.from_bytes(files["vocabulary.txt"])
+    with _part(folder / "weights.npz"):
+        weights = parse_arrays(files["weights.npz"])
+        keys = KeyTable(tuple(category_names(grammar.pcfg.categories)), weights.pop("pairs"))
+        parameters = Parameters(**weights)
+    with _part(folder):
+        config = parse_json(files["config.json"])
+        values = (config[name] for name in ("beta", "kbest", "about"))
+        return Model(grammar, vocabulary, keys, parameters, *values)
+
+
+@contextmanager
+def _part(path: Path) -> Iterator[None]:
+    """Name the file in errors."""
+    try:
+        yield
+    except (ValueError, KeyError, TypeError, RnnparseError) as error:
+        reason = f"no {error}" if isinstance(error, KeyError) else error
+        raise ModelError(f"{path}: cannot read the model: {reason}") from error
+
+
+def _read_while_replaced(folder: Path) -> dict[str, bytes]:
+    """The files of a model; read again where another folder took its place meanwhile."""
+    for _ in range(_TRIES):
+        place = folder if folder.exists() else set_aside(folder) or folder
+        before = _identity(place)
+        try:
+            return _read_files(place)
+        except (OSError, ValueError, ModelError):
+            if before == _identity(place):
+                raise
+        time.sleep(_PAUSE)
+    return _read_files(folder)
+
+
+def _identity(folder: Path) -> tuple[int, ...] | None:
+    """What changes when another folder takes the place of one."""
+    try:
+        status = folder.stat()
+    except OSError:
+        return None
+    return status.st_dev, status.st_ino, status.st_mtime_ns, status.st_ctime_ns
+
+
+def _read_files(folder: Path) -> dict[str, bytes]:
+    checksums = read_json(folder / _CHECKSUMS)
+    if not isinstance(checksums, dict):
+        raise ValueError(f"{_CHECKSUMS} holds no checksums")
+
+    def checked(name: str) -> bytes:
+        content = read_regular(folder / name)
+        if checksums.get(name) != checksum(content):
+            raise ModelError(f"{folder / name}: damaged: its checksum differs")
+        return content
+
+    files = {"config.json": checked("config.json")}
+    config = parse_json(files["config.json"])
+    if not isinstance(config, dict) or "format_version" not in config:
+        raise ValueError("config.json holds no settings of a model")
+    version = config["format_version"]
+    if version != FORMAT_VERSION:
+        raise ModelError(
+            f"{folder}: format version {str(version)[:40]}; this program reads {FORMAT_VERSION}: "
+            "train the model again"
+        )
+    return files | {name: checked(name) for name in _FILES if name not in files}
+
+
+def _is_marked(folder: Path) -> bool:
+    """Whether a folder has the checksums of a model."""
+    try:
+        checksums = read_json(folder / _CHECKSUMS)
+    except (OSError, ValueError):
+        return False
+    return isinstance(checksums, dict) and set(checksums) == set(_FILES)
+
+
+def _is_ours(name: str) -> bool:
+    """Whether a file of a model folder is one that this program writes there."""
+    name = without_temporary(name)
+    return name in _FILES or name == _CHECKSUMS or _ADDED.fullmatch(name) is not None
+
+
+def _check_number(name: str, value: Any, kinds: Any, low: float, high: float) -> None:
+    number = isinstance(value, kinds) and not isinstance(value, bool)
+    if not number or not low <= value <= high:  # so put, NaN fails
+        raise ValueError(f"{name} must be a number from {low} to {high:g}, not {str(value)[:40]}")
+
+
+_ABOUT = {"version": str, "config": dict, "dev_scores": dict, "epoch": int, "sentences": int}
+
+
+def _check_about(about: Any) -> None:
+    if not isinstance(about, dict):
+        raise ValueError(f"about must be a mapping, not {type(about).__name__}")
+    for name, kind in _ABOUT.items():
+        if name in about and not isinstance(about[name], kind):
+            raise ValueError(f"about.{name} must be of type {kind.__name__}")
