@@ -5,6 +5,7 @@ from __future__ import annotations
 import gzip
 import io
 import os
+import re
 import warnings
 import zlib
 from collections.abc import Callable, Iterator
@@ -15,6 +16,10 @@ import numpy as np
 from rnnparse.errors import VectorError
 
 _CHUNK = 4096  # lines that are converted at once
+_MOST = 100_000  # numbers of a vector
+_DIGITS = 9  # of a number of dimensions, at most
+_LARGEST = 1e9  # squares and their sums stay finite in float32
+_UNEVEN = re.compile(rb"^ |  |[\t\r\f\v]")
 
 
 def read_vectors(
@@ -22,7 +27,9 @@ def read_vectors(
 ) -> tuple[list[str], np.ndarray]:
     """Read a file of word vectors: GloVe's text format, or word2vec's with its header line.
 
-    Each line is a word and its numbers. Words may have spaces in them, as some GloVe files do.
+    Each line is a word and its numbers; the first line, or the header, decides how many. Words may
+    have spaces in them, as `. . .` in some files of GloVe, but then their last part is no number:
+    such a line has a number too many.
     Files ending in `.gz` are decompressed as they are read.
 
     Args:
@@ -34,8 +41,8 @@ def read_vectors(
         [V, d].
 
     Raises:
-        VectorError: the file cannot be read, is empty, or a line is not a word and d finite
-            numbers; with file and line.
+        VectorError: the file cannot be read, is empty, or a line is not a word and d numbers of
+            at most 1e9 in magnitude; with file and line.
     """
     name = os.fspath(path)
     seen: dict[str, None] = {}
@@ -85,9 +92,14 @@ def _is_header(line: bytes) -> bool:
 def _dimension(lines: list[bytes], name: str) -> int:
     """The number of dimensions, from the header or from the first line."""
     parts = lines[0].split()
-    size = int(parts[1]) if _is_header(lines[0]) else len(parts) - 1
+    if not _is_header(lines[0]):
+        size = len(parts) - 1
+    else:
+        size = int(parts[1]) if len(parts[1]) <= _DIGITS else _MOST + 1
     if size < 1:
         raise VectorError(f"{name}:1: expected a word and the numbers of its vector")
+    if size > _MOST:
+        raise VectorError(f"{name}:1: vectors can have at most {_MOST} numbers")
     return size
 
 
@@ -95,39 +107,55 @@ def _convert(lines: list[bytes], size: int, name: str, number: int) -> tuple[lis
     """Split lines into words and float32 [lines, size]; `number` is the first line's."""
     words: list[str] = []
     numbers: list[bytes] = []
-    for line in lines:
+    for offset, line in enumerate(lines):
         word, _, rest = line.strip().partition(b" ")
-        if rest.count(b" ") != size - 1:
-            word, rest = _split_slowly(line, size)
+        if rest.count(b" ") != size - 1 or _UNEVEN.search(rest):
+            word, rest = _split_slowly(line, size, f"{name}:{number + offset}")
         words.append(word.decode("utf-8", "replace"))
         numbers.append(rest)
+    # Each rest has `size` fields now, so that the sum is right only where each is one number.
     values = _parse(b" ".join(numbers))
-    if values.size == len(lines) * size and np.isfinite(values).all():
+    if values.size == len(lines) * size and _are_sound(values):
         return words, values.reshape(len(lines), size)
     for offset, rest in enumerate(numbers):
         values = _parse(rest)
-        if values.size != size or not np.isfinite(values).all():
+        if values.size != size or not _are_sound(values):
             raise VectorError(
-                f"{name}:{number + offset}: expected a word and {size} finite numbers"
+                f"{name}:{number + offset}: expected a word and {size} numbers, none of them "
+                f"beyond ±{_LARGEST:g}"
             )
     raise AssertionError("every line is in order, yet not all together")
 
 
-def _split_slowly(line: bytes, size: int) -> tuple[bytes, bytes]:
-    """The same for lines with other white space, or with spaces in the word."""
+def _split_slowly(line: bytes, size: int, place: str) -> tuple[bytes, bytes]:
+    """The same for lines with other white space, or with spaces in the word.
+
+    Raises:
+        VectorError: another number of fields, where the word cannot account for it.
+    """
     parts = line.split()
-    cut = max(len(parts) - size, 0)
-    return b" ".join(parts[:cut]), b" ".join(parts[cut:] if cut else [])
+    count = len(parts) - 1
+    if count < size or (count > size and _parse(parts[-size - 1]).size):
+        raise VectorError(
+            f"{place}: expected a word and {size} numbers, as in the first line, but "
+            f"{max(count, 0)} fields follow the word"
+        )
+    return b" ".join(parts[:-size]), b" ".join(parts[-size:])
+
+
+def _are_sound(values: np.ndarray) -> bool:
+    """Whether all are finite and small enough to compute with."""
+    return bool((np.abs(values) <= _LARGEST).all())  # NaN is not
 
 
 def _parse(text: bytes) -> np.ndarray:
-    """Numbers up to the first that is none, float32."""
+    """Numbers, float32; none where any part of the text is no number."""
     with warnings.catch_warnings():
-        # NumPy warns where it stops early; the caller sees that from the length.
-        warnings.simplefilter("ignore", DeprecationWarning)
+        # NumPy warns where it stops early, or raises an error; it depends on the version.
+        warnings.simplefilter("error", DeprecationWarning)
         try:
             return np.fromstring(text.decode("latin-1"), np.float32, sep=" ")
-        except ValueError:
+        except (ValueError, DeprecationWarning):
             return np.empty(0, np.float32)
 
 

@@ -43,7 +43,7 @@ def test_lines_behind_the_first_chunk(tmp_path: Path, monkeypatch: pytest.Monkey
     assert words == [f"w{i}" for i in range(8)]
     assert matrix[:, 0].tolist() == list(range(8))
     lines[9] = "w9 1 2 x"
-    with pytest.raises(VectorError, match=r"vectors\.txt:10: expected a word and 2 finite"):
+    with pytest.raises(VectorError, match=r"vectors\.txt:10: expected a word and 2 numbers"):
         read_vectors(write(tmp_path, "\n".join(lines)))
 
 
@@ -55,7 +55,7 @@ def test_only_the_wanted_words(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("text", "message"),
     [
-        ("a 1 2\nb 1\n", ":2: expected a word and 2 finite numbers"),
+        ("a 1 2\nb 1\n", ":2: expected a word and 2 numbers"),
         ("a 1 2\n\nb 1 2\n", ":2: expected a word and 2"),
         ("a 1 2\nb 1 two\n", ":2: expected"),
         ("a 1 2\nb 1 nan\n", ":2: expected"),
@@ -63,6 +63,15 @@ def test_only_the_wanted_words(tmp_path: Path) -> None:
         ("word\n", ":1: expected a word and the numbers"),
         ("", "no word vectors"),
         ("5 2\n", "no word vectors"),
+        # A field too many in one line and one too few in another: the sum is right.
+        ("a 1 2\nb 1\t2 3\nc  4\n", ":2: expected a word and 2 numbers, .* 3 fields follow"),
+        ("a 1 2\nb 1-2 3\nc 4 x\n", ":2: expected a word and 2 numbers"),
+        ("a 1 2\nthe 9 1 2\n", ":2: expected .* 3 fields follow"),
+        ("a 1 2\n 1 2\n", ":2: expected .* 1 fields follow"),
+        ("9" * 5000 + " 2\n", "no word vectors"),
+        ("2 " + "9" * 5000 + "\na 1 2\n", ":1: vectors can have at most 100000 numbers"),
+        ("a 1 1e38\n", ":1: expected a word and 2 numbers, none of them beyond ±1e\\+09"),
+        ("a 1 -1e39\n", ":1: expected"),
     ],
 )
 def test_what_is_no_vector_is_named_by_its_line(tmp_path: Path, text: str, message: str) -> None:
