@@ -17,6 +17,20 @@ ENGINES = ("numba", "tensorflow")
 OBJECTIVES = ("hinge", "squared-hinge", "perceptron", "mmi", "risk")
 _CHOICES = {"target": TARGETS, "tie": TIES, "engine": ENGINES, "objective": OBJECTIVES}
 
+_COUNT = 1_000_000_000
+
+LIMITS: dict[str, tuple[int, int] | tuple[float, float]] = {
+    "kbest": (1, 100_000),
+    "dim": (1, 10_000),
+    **dict.fromkeys(("epochs", "patience", "batch_size"), (1, _COUNT)),
+    **dict.fromkeys(("freeze_epochs", "jackknife", "folds"), (0, _COUNT)),
+    "seed": (0, 2**63 - 1),
+    "jobs": (0, 1024),
+    "learning_rate": (1e-30, 1e30),  # in single precision it is neither 0 nor infinite
+    **dict.fromkeys(("l2", "kappa"), (0.0, 1e30)),
+}
+"""The least and the greatest value of each setting that is a number; also for the command line."""
+
 
 @dataclass(frozen=True)
 class TrainingConfig:
@@ -99,17 +113,10 @@ class TrainingConfig:
         for field in fields(self):
             value = _plain(field.name, str(field.type), getattr(self, field.name))
             object.__setattr__(self, field.name, value)
-        for name in ("kbest", "dim", "epochs", "patience", "batch_size"):
-            value = getattr(self, name)
-            _require(value >= 1, f"{name} must be at least 1, not {value}")
-        for name in ("l2", "kappa", "seed", "jobs", "freeze_epochs"):
-            value = getattr(self, name)
-            _require(value >= 0, f"{name} must not be negative, but is {value:g}")
+        for name in LIMITS:
+            _check_limits(name, getattr(self, name))
         for name in ("jackknife", "folds"):
-            value = getattr(self, name)
-            _require(value == 0 or value >= 2, f"{name} must be 0 or at least 2")
-        rate = self.learning_rate
-        _require(rate > 0, f"learning_rate must be positive, not {rate:g}")
+            _require(getattr(self, name) != 1, f"{name} must be 0 or at least 2")
         _require(not (self.folds and self.dev), "folds take the place of dev: give one")
         for name, known in _CHOICES.items():
             value = getattr(self, name)
@@ -143,25 +150,52 @@ def _plain(name: str, kind: str, value: Any) -> Any:
     """A value as the plain type that its field is declared with."""
     if value is None and kind.endswith("| None"):
         return None
+    shown = shown_number(value) if isinstance(value, int) else repr(value)
     if kind == "bool":
-        _require(isinstance(value, bool), f"{name} must be true or false, not {value!r}")
+        _require(isinstance(value, bool), f"{name} must be true or false, not {shown}")
     elif kind == "int":
         whole = isinstance(value, Integral) and not isinstance(value, bool)
-        _require(whole, f"{name} must be a whole number, not {value!r}")
+        _require(whole, f"{name} must be a whole number, not {shown}")
         value = int(value)
     elif kind == "float":
-        number = isinstance(value, Real) and not isinstance(value, bool) and isfinite(value)
-        _require(number, f"{name} must be a finite number, not {value!r}")
+        number = isinstance(value, Real) and not isinstance(value, bool)
+        _require(number and _is_finite(value), f"{name} must be a finite number, not {shown}")
         value = float(value)
     elif kind.startswith("tuple"):
         value = (value,) if isinstance(value, str) else value
         several = isinstance(value, (list, tuple)) and all(isinstance(x, str) for x in value)
-        _require(several, f"{name} must be a list of texts, not {value!r}")
+        _require(several, f"{name} must be a list of texts, not {shown}")
         value = tuple(value)
     else:
         value = os.fspath(value) if isinstance(value, os.PathLike) else value
-        _require(isinstance(value, str), f"{name} must be text, not {value!r}")
+        _require(isinstance(value, str), f"{name} must be text, not {shown}")
     return value
+
+
+def _is_finite(number: Real) -> bool:
+    try:
+        return isfinite(number)
+    except OverflowError:  # an int beyond all floats
+        return False
+
+
+def _check_limits(name: str, value: float) -> None:
+    low, high = LIMITS[name]
+    shown = shown_number(value)
+    if low == 0:
+        _require(value >= 0, f"{name} must not be negative, but is {shown}")
+    elif isinstance(low, float):
+        _require(value > 0, f"{name} must be positive, not {shown}")
+    _require(value >= low, f"{name} must be at least {shown_number(low)}, not {shown}")
+    _require(value <= high, f"{name} must be at most {shown_number(high)}, not {shown}")
+
+
+def shown_number(number: float) -> str:
+    """A number for a message. Python refuses to write out an int of thousands of digits."""
+    if isinstance(number, float):
+        return f"{number:g}"
+    bits = number.bit_length()
+    return str(number) if bits <= 128 else f"a number of {bits} bits"
 
 
 def _require(holds: bool, message: str) -> None:

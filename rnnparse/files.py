@@ -23,12 +23,15 @@ import re
 import secrets
 import stat
 import struct
+import tempfile
 import zipfile
 from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import IO, Any, NoReturn
 
 import numpy as np
+
+from rnnparse.json_text import to_json
 
 try:
     import fcntl
@@ -104,9 +107,20 @@ def write_arrays(path: Path, arrays: Mapping[str, np.ndarray], *, durable: bool 
 
 
 def write_json(path: Path, value: Any, *, durable: bool = False) -> None:
-    """Write a value as JSON."""
-    text = json.dumps(value, indent=2, ensure_ascii=False) + "\n"
+    """Write a value as JSON, by `to_json`."""
+    text = to_json(value, indent=2) + "\n"
     write_atomically(path, lambda file: file.write(text.encode("utf-8")), durable=durable)
+
+
+def make_writable(folder: Path) -> None:
+    """Make a folder, with those above it, and see whether files can be written there.
+
+    Raises:
+        OSError: they cannot.
+    """
+    folder.mkdir(parents=True, exist_ok=True)
+    with tempfile.TemporaryFile(dir=folder):
+        pass
 
 
 def hold_lock(path: Path) -> IO[bytes]:

@@ -22,8 +22,9 @@ from rnnparse.errors import RnnparseError
 
 COMMANDS = (train, parse, evaluate, evalb, info, study)
 
-ERROR, INTERRUPTED, BROKEN_PIPE = 2, 130, 141
-"""Exit statuses; the last two are what shells report for a program that a signal ended."""
+ERROR, INTERNAL_ERROR, INTERRUPTED, BROKEN_PIPE = 2, 70, 130, 141
+"""Exit statuses: 70 is EX_SOFTWARE of sysexits.h, and the last two are what shells report for a
+program that a signal ended."""
 
 _EPILOG = """\
 examples:
@@ -43,7 +44,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     Args:
         arguments: of the command line, without the program's name; None for those of the process.
     """
-    _open_closed_streams()
+    _prepare_streams()
     given = list(sys.argv[1:] if arguments is None else arguments)
     parser = _parser()
     args = parser.parse_args(given)
@@ -67,6 +68,15 @@ def main(arguments: Sequence[str] | None = None) -> int:
             raise
         print(f"rnnparse: error: {_describe(error)}", file=sys.stderr)
         return ERROR
+    except Exception as error:
+        if args.debug:
+            raise
+        print(
+            f"rnnparse: internal error: {type(error).__name__}: {_describe(error)}; please report "
+            "this with the traceback that --debug shows",
+            file=sys.stderr,
+        )
+        return INTERNAL_ERROR
 
 
 def _parser() -> argparse.ArgumentParser:
@@ -123,14 +133,18 @@ def _messages() -> Iterator[None]:
         logger.removeHandler(handler)
 
 
-def _open_closed_streams() -> None:
+def _prepare_streams() -> None:
     """Let what is printed go nowhere where a stream was closed before the program began.
 
-    Else files that are written would take its place, and its number.
+    Else files that are written would take its place, and its number. Where a terminal lacks a
+    letter of the help (α), it shows a question mark.
     """
     for name in ("stdout", "stderr"):
         if getattr(sys, name) is None:
             setattr(sys, name, open(os.devnull, "w", encoding="utf-8"))  # noqa: SIM115
+    reconfigure = getattr(sys.stdout, "reconfigure", None)
+    if reconfigure is not None:
+        reconfigure(errors="replace")
 
 
 @contextlib.contextmanager

@@ -8,7 +8,7 @@ from collections.abc import Callable
 from dataclasses import asdict, replace
 from typing import TYPE_CHECKING, Any
 
-from rnnparse.cli.text import columns, number, numbers, print_json, warn, whole
+from rnnparse.cli.text import columns, number, numbers, print_json, setting, warn
 from rnnparse.errors import TreebankError
 
 if TYPE_CHECKING:
@@ -76,9 +76,11 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         "its 95 %% interval and p-value (paired bootstrap)",
     )
     parser.add_argument("--out", metavar="FILE", help="write the trees here")
-    parser.add_argument("--jobs", type=whole, default=0, metavar="N", help="cores (default: all)")
     parser.add_argument(
-        "--seed", type=whole, default=0, metavar="N", help="of the bootstrap (default: 0)"
+        "--jobs", type=setting("jobs"), default=0, metavar="N", help="cores (default: all)"
+    )
+    parser.add_argument(
+        "--seed", type=setting("seed"), default=0, metavar="N", help="of the bootstrap (default: 0)"
     )
     parser.add_argument("--json", action="store_true", help="print JSON")
 

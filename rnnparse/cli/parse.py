@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import argparse
 import itertools
-import json
 import re
 import shutil
 import sys
@@ -12,7 +11,8 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-from rnnparse.cli.text import numbers, positive, read_lines, warn, whole
+from rnnparse.cli.text import numbers, read_lines, setting, warn
+from rnnparse.json_text import to_json
 
 if TYPE_CHECKING:
     from rnnparse.parser import Parser, ParseResult
@@ -60,7 +60,10 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         "file", metavar="FILE", nargs="?", default="-", help="sentences; standard input if omitted"
     )
     parser.add_argument(
-        "--kbest", type=positive, metavar="K", help="print the K best trees of each sentence"
+        "--kbest",
+        type=setting("kbest"),
+        metavar="K",
+        help="print the K best trees of each sentence",
     )
     parser.add_argument(
         "--tokenized", action="store_true", help="the words are separated by spaces already"
@@ -76,7 +79,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     )
     parser.add_argument(
         "--jobs",
-        type=whole,
+        type=setting("jobs"),
         metavar="N",
         help="processor cores, 0 for all (default: all for a file; 1 for standard input, so that "
         "each line is answered at once)",
@@ -169,7 +172,7 @@ def _json(answer: _Answer, several: bool) -> str:
             }
             for scored in result.trees
         ]
-    return json.dumps(found, ensure_ascii=False)
+    return to_json(found)
 
 
 def _pretty(answer: _Answer, several: bool) -> str:

@@ -8,7 +8,7 @@ from dataclasses import fields
 from pathlib import Path
 
 from rnnparse.cli.study_run import add_shared
-from rnnparse.cli.text import positive, print_json, warn, whole
+from rnnparse.cli.text import positive, print_json, setting, warn
 from rnnparse.cli.train import add_treebank, option
 from rnnparse.config import OBJECTIVES, TIES, TrainingConfig
 
@@ -36,10 +36,18 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     add_treebank(parser)
     group = parser.add_argument_group("sweep")
     group.add_argument(
-        "--low", type=float, default=1e-5, metavar="α", help="the first rate (default: 1e-05)"
+        "--low",
+        type=setting("learning_rate"),
+        default=1e-5,
+        metavar="RATE",
+        help="the first rate (default: 1e-05)",
     )
     group.add_argument(
-        "--high", type=float, default=10.0, metavar="α", help="the last rate (default: 10)"
+        "--high",
+        type=setting("learning_rate"),
+        default=10.0,
+        metavar="RATE",
+        help="the last rate (default: 10)",
     )
     group.add_argument(
         "--updates", type=positive, default=200, metavar="N", help="steps (default: 200)"
@@ -48,16 +56,16 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     group.add_argument("--svg", metavar="FILE", help="draw the loss over the rate")
     group = parser.add_argument_group("training")
     option(group, "--optimizer", "adagrad, or a Keras optimizer by name", "NAME")
-    option(group, "--batch-size", "sentences a step", "N", positive)
-    option(group, "--l2", "weight λ of λ/2 times the squared weights", "λ", float)
-    option(group, "--kappa", "margin κ for each wrong bracket of a candidate", "κ", float)
-    option(group, "--dim", "size n of word and phrase vectors", "N", positive)
+    option(group, "--batch-size", "sentences a step", "N")
+    option(group, "--l2", "weight λ of λ/2 times the squared weights", "WEIGHT")
+    option(group, "--kappa", "margin κ for each wrong bracket of a candidate", "MARGIN")
+    option(group, "--dim", "size n of word and phrase vectors", "N")
     option(group, "--objective", "what is minimised", choices=OBJECTIVES)
     option(group, "--tie", "which of several worst candidates counts", choices=TIES)
-    option(group, "--seed", "of all that is random", "N", whole)
+    option(group, "--seed", "of all that is random", "N")
     add_shared(parser)
     group = parser.add_argument_group("running")
-    option(group, "--jobs", "processor cores, 0 for all", "N", whole)
+    option(group, "--jobs", "processor cores, 0 for all", "N")
     option(group, "--cache", "keep forests here (default: your cache folder)", "DIR")
 
 

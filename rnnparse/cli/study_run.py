@@ -8,7 +8,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from rnnparse.cli.text import columns, positive, print_json, warn, whole
+from rnnparse.cli.text import columns, positive, print_json, setting, warn
 from rnnparse.cli.train import add_treebank, option
 from rnnparse.config import OBJECTIVES, TIES
 from rnnparse.errors import StudyError
@@ -96,7 +96,7 @@ def add_shared(parser: argparse.ArgumentParser) -> None:
     group = parser.add_argument_group("settings that all runs share")
     option(group, "--dev", "trees to tune on (default: a tenth, by chance)", "TREEBANK")
     option(group, "--vectors", "word vectors to begin with: text in GloVe's format", "FILE")
-    option(group, "--kbest", "candidate trees a sentence", "K", positive)
+    option(group, "--kbest", "candidate trees a sentence", "K")
     option(
         group,
         "--head-rules",
@@ -104,7 +104,7 @@ def add_shared(parser: argparse.ArgumentParser) -> None:
         "RULES",
         dest="heads",
     )
-    option(group, "--jackknife", "see rnnparse train", "N", whole)
+    option(group, "--jackknife", "see rnnparse train", "N")
     group.add_argument(
         "--freeze",
         metavar="PATTERN",
@@ -128,7 +128,7 @@ def _add_running(parser: argparse.ArgumentParser) -> None:
         "after 5 on the way to a plateau)",
     )
     group.add_argument(
-        "--jobs", type=whole, default=0, metavar="N", help="runs at once, 0: one a core"
+        "--jobs", type=setting("jobs"), default=0, metavar="N", help="runs at once, 0: one a core"
     )
     group.add_argument(
         "--backend",

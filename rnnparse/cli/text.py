@@ -4,41 +4,57 @@ from __future__ import annotations
 
 import argparse
 import io
-import json
+import math
 import re
 import sys
 import zlib
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
+from rnnparse.config import LIMITS, shown_number
 from rnnparse.errors import TreebankError
+from rnnparse.json_text import to_json
 from rnnparse.trees.sources import open_text
 
 _BAD = re.compile("[\0\ud800-\udfff]")
 _REPLACEMENT = "\ufffd"
 _SHOWN = 10  # numbers in a message
+_LONGEST = 40  # characters of a wrong value in a message
 
 
-def whole(text: str, minimum: int = 0) -> int:
-    """The type of an option that is a whole number."""
-    try:
-        value = int(text)
-    except ValueError:
-        value = minimum - 1
-    if value < minimum:
-        raise argparse.ArgumentTypeError(f"expected a whole number from {minimum}, not {text!r}")
-    return value
+def number_type(low: float, high: float) -> Callable[[str], float]:
+    """The type of an option that is a number: a whole one where the limits are."""
+    convert, kind = (int, "a whole number") if isinstance(low, int) else (float, "a number")
+
+    def read(text: str) -> float:
+        try:
+            value: float = convert(text)
+        except ValueError:  # Python also refuses a whole number of thousands of digits
+            value = math.nan
+        if not low <= value <= high:
+            given = text if len(text) <= _LONGEST else f"{text[:_LONGEST]}…"
+            limits = f"from {shown_number(low)} to {shown_number(high)}"
+            raise argparse.ArgumentTypeError(f"expected {kind} {limits}, not {given!r}")
+        return value
+
+    return read
 
 
-def positive(text: str) -> int:
-    """The type of an option that is a whole number from 1."""
-    return whole(text, 1)
+def setting(name: str) -> Callable[[str], float]:
+    """The type of an option for a setting that is a number, with the limits of `LIMITS`."""
+    return number_type(*LIMITS[name])
+
+
+whole = number_type(0, 10**9)
+"""The type of an option that is a whole number."""
+positive = number_type(1, 10**9)
+"""The type of an option that is a whole number from 1."""
 
 
 def print_json(value: Any) -> None:
     """Print a value as indented JSON."""
-    print(json.dumps(value, indent=2, ensure_ascii=False))
+    print(to_json(value, indent=2))
 
 
 def warn(message: str) -> None:

@@ -7,8 +7,8 @@ import sys
 from dataclasses import fields
 from typing import Any
 
-from rnnparse.cli.text import positive, print_json, warn, whole
-from rnnparse.config import ENGINES, OBJECTIVES, TARGETS, TIES, TrainingConfig
+from rnnparse.cli.text import print_json, setting, warn
+from rnnparse.config import ENGINES, LIMITS, OBJECTIVES, TARGETS, TIES, TrainingConfig
 
 NAME = "train"
 HELP = "train a parser on a treebank"
@@ -76,7 +76,6 @@ def _add_data(parser: argparse.ArgumentParser) -> None:
         "for small treebanks: tune by cross-validation in N parts and learn from all trees; 0: "
         "tune on the development set",
         "N",
-        whole,
     )
     option(group, "--vectors", "word vectors to begin with: text in GloVe's format", "FILE")
     group.add_argument(
@@ -90,8 +89,8 @@ def _add_data(parser: argparse.ArgumentParser) -> None:
 
 def _add_model(parser: argparse.ArgumentParser) -> None:
     group = parser.add_argument_group("model")
-    option(group, "--dim", "size n of word and phrase vectors", "N", positive)
-    option(group, "--kbest", "candidate trees a sentence", "K", positive)
+    option(group, "--dim", "size n of word and phrase vectors", "N")
+    option(group, "--kbest", "candidate trees a sentence", "K")
     option(
         group,
         "--head-rules",
@@ -105,18 +104,17 @@ def _add_model(parser: argparse.ArgumentParser) -> None:
         "list the candidates of each Nth of the sentences with a grammar that has not seen them; "
         "0: with the grammar itself",
         "N",
-        whole,
     )
 
 
 def _add_learning(parser: argparse.ArgumentParser) -> None:
     group = parser.add_argument_group("learning")
-    option(group, "--epochs", "passes over the sentences at most", "N", positive)
-    option(group, "--patience", "stop after N passes without gain", "N", positive)
-    option(group, "--batch-size", "sentences a step", "N", positive)
-    option(group, "--learning-rate", "size α of a step", "α", float)
-    option(group, "--l2", "weight λ of λ/2 times the squared weights", "λ", float)
-    option(group, "--kappa", "margin κ for each wrong bracket of a candidate", "κ", float)
+    option(group, "--epochs", "passes over the sentences at most", "N")
+    option(group, "--patience", "stop after N passes without gain", "N")
+    option(group, "--batch-size", "sentences a step", "N")
+    option(group, "--learning-rate", "size α of a step", "RATE")
+    option(group, "--l2", "weight λ of λ/2 times the squared weights", "WEIGHT")
+    option(group, "--kappa", "margin κ for each wrong bracket of a candidate", "MARGIN")
     option(
         group,
         "--objective",
@@ -154,14 +152,14 @@ def _add_learning(parser: argparse.ArgumentParser) -> None:
         help="do not train these weights: vectors, W, v, or rows of them, as in 'W:NP,*' (may be "
         "given several times)",
     )
-    option(group, "--freeze-epochs", "freeze them in the first N epochs; 0: throughout", "N", whole)
+    option(group, "--freeze-epochs", "freeze them in the first N epochs; 0: throughout", "N")
     option(group, "--engine", "what computes scores and gradients", choices=ENGINES)
-    option(group, "--seed", "of all that is random", "N", whole)
+    option(group, "--seed", "of all that is random", "N")
 
 
 def _add_running(parser: argparse.ArgumentParser) -> None:
     group = parser.add_argument_group("running")
-    option(group, "--jobs", "processor cores, 0 for all", "N", whole)
+    option(group, "--jobs", "processor cores, 0 for all", "N")
     group.add_argument("--resume", action="store_true", help="go on with an interrupted run")
     group.add_argument(
         "--overwrite", action="store_true", help="replace the model that MODEL holds, at the end"
@@ -188,13 +186,18 @@ def add_treebank(parser: argparse.ArgumentParser) -> None:
     )
 
 
-def option(
-    group: Any, flag: str, help: str, metavar: str | None = None, type: Any = str, **more: Any
-) -> None:
-    """Add an option for a field of `TrainingConfig`, whose default the help names."""
-    default = _DEFAULTS[more.get("dest") or flag.removeprefix("--").replace("-", "_")]
+def option(group: Any, flag: str, help: str, metavar: str | None = None, **more: Any) -> None:
+    """Add an option for a field of `TrainingConfig`, which has its limits; the help names its
+    default."""
+    name = more.get("dest") or flag.removeprefix("--").replace("-", "_")
+    default = _DEFAULTS[name]
     if default is not None:
         help += f" (default: {default})"
     group.add_argument(
-        flag, metavar=metavar, type=type, default=argparse.SUPPRESS, help=help, **more
+        flag,
+        metavar=metavar,
+        type=setting(name) if name in LIMITS else str,
+        default=argparse.SUPPRESS,
+        help=help,
+        **more,
     )

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import contextlib
-import json
 import os
 import pickle
 import platform
@@ -22,6 +21,7 @@ from tqdm import tqdm
 
 from rnnparse import __version__
 from rnnparse.errors import StudyError
+from rnnparse.json_text import to_json
 from rnnparse.study.curve import Curve
 from rnnparse.study.records import make_record
 from rnnparse.study.space import Trial
@@ -150,7 +150,7 @@ class _Sign:
                 numbers[name] = value
         updates = max(map(len, curve.updates.values()), default=0)
         with contextlib.suppress(OSError):
-            self.path.write_text(json.dumps({**numbers, "updates": updates}), encoding="utf-8")
+            self.path.write_text(to_json({**numbers, "updates": updates}), encoding="utf-8")
 
     def remove(self) -> None:
         if self.path is not None:

@@ -12,6 +12,7 @@ import numpy as np
 
 from rnnparse.errors import ModelError
 from rnnparse.files import read_arrays, write_arrays
+from rnnparse.json_text import to_json
 from rnnparse.models.parameters import Parameters
 
 
@@ -55,7 +56,7 @@ def save_state(path: Path, state: TrainingState, key: str) -> None:
     }
     arrays |= {f"optimizer_{i}": array for i, array in enumerate(state.optimizer)}
     about = {"key": key, **{name: getattr(state, name) for name in _PLAIN}}
-    arrays["about"] = np.frombuffer(json.dumps(about).encode("utf-8"), np.uint8)
+    arrays["about"] = np.frombuffer(to_json(about).encode("utf-8"), np.uint8)
     write_arrays(path, arrays)
 
 

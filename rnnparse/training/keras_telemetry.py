@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import os
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
@@ -10,6 +9,7 @@ from typing import Any
 
 import numpy as np
 
+from rnnparse.json_text import to_json
 from rnnparse.models.tf import keras, tf
 from rnnparse.training.telemetry import RowGradient, Telemetry
 
@@ -77,7 +77,7 @@ class TelemetryCallback(keras.callbacks.Callback):
         record = self._telemetry.end_epoch(logs=dict(logs or {}))
         if self._file is not None:
             with open(self._file, "a", encoding="utf-8") as stream:
-                stream.write(json.dumps(record, allow_nan=False) + "\n")
+                stream.write(to_json(record) + "\n")
 
     def on_train_end(self, logs: Any = None) -> None:
         """Leave the model as it was."""

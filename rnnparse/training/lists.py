@@ -11,7 +11,7 @@ import numpy as np
 from tqdm import tqdm
 
 from rnnparse.errors import ConfigError
-from rnnparse.files import read_arrays, write_arrays
+from rnnparse.files import make_writable, read_arrays, write_arrays
 from rnnparse.inference.decode import Decoder, Parse
 from rnnparse.inference.forest import Forest
 from rnnparse.threads import in_order
@@ -26,15 +26,15 @@ def cache_folder(given: str | None) -> Path:
     """The folder for k-best lists: the given one, else the user's cache folder.
 
     Raises:
-        ConfigError: it cannot be made.
+        ConfigError: it cannot be made or written to.
     """
     base = os.environ.get("XDG_CACHE_HOME") or os.path.join(os.path.expanduser("~"), ".cache")
     folder = Path(given) if given else Path(base) / "rnnparse"
     try:
-        folder.mkdir(parents=True, exist_ok=True)
+        make_writable(folder)
     except OSError as error:
         raise ConfigError(
-            f"cannot make the folder {folder} for k-best lists ({error.strerror}); "
+            f"cannot write k-best lists to the folder {folder} ({error.strerror}); "
             "name another with --cache"
         ) from error
     return folder

@@ -39,8 +39,9 @@ from rnnparse.training.loop import (
     score_all,
     train_network,
 )
+from rnnparse.training.places import check_places
 from rnnparse.training.prepare import Lists, Problem, head_table, make_lists, make_problem
-from rnnparse.training.tensorboard import TensorBoardLog, require_tensorboard
+from rnnparse.training.tensorboard import TensorBoardLog
 from rnnparse.training.workspace import Workspace, is_written
 from rnnparse.trees.cleaning import words
 from rnnparse.trees.embedded import embedded_treebank
@@ -256,7 +257,7 @@ def train(
     check_place(folder, overwrite)
     check_optimizer(config)
     check_fields(config.freeze)
-    require_tensorboard(config.tensorboard)
+    check_places(config, folder)
     with closing(Workspace(folder, resume)) as work:
         run = _Run(config, work, progress)
         run.report.model = os.fspath(out)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import importlib.util
-import tempfile
+import os
 from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any
@@ -11,6 +11,7 @@ from typing import Any
 import numpy as np
 
 from rnnparse.errors import ConfigError, MissingExtraError
+from rnnparse.files import make_writable
 from rnnparse.training.checkpoint import TrainingState
 
 CURVES = ("loss", "objective", "violated", "dev_f1", "beta", "seconds")
@@ -34,11 +35,13 @@ def require_tensorboard(folder: str | None) -> None:
 
 def _make_folder(folder: Path) -> None:
     try:
-        folder.mkdir(parents=True, exist_ok=True)
-        with tempfile.TemporaryFile(dir=folder):
-            pass
-    except OSError as error:
-        reason = "it is a file" if isinstance(error, FileExistsError) else error.strerror
+        os.fspath(folder).encode("utf-8")  # TensorFlow takes no other names
+        make_writable(folder)
+    except (OSError, UnicodeError) as error:
+        if isinstance(error, UnicodeError):
+            reason: str | None = "its name is not UTF-8"
+        else:
+            reason = "it is a file" if isinstance(error, FileExistsError) else error.strerror
         raise ConfigError(
             f"cannot write logs for TensorBoard to {folder}: {reason}; give another folder"
         ) from error

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import logging
 import re
 import shutil
@@ -18,6 +17,7 @@ from rnnparse.files import (
     write_atomically,
     write_json,
 )
+from rnnparse.json_text import to_json
 
 _LOG = logging.getLogger("rnnparse")
 _NOTE, _LOCK = "run.json", "lock"
@@ -95,7 +95,7 @@ class Workspace:
 
     def log(self, name: str, history: list[dict[str, Any]]) -> None:
         """Write the log of a network's training, one line an epoch."""
-        lines = "".join(json.dumps(entry) + "\n" for entry in history)
+        lines = "".join(to_json(entry) + "\n" for entry in history)
         file = self.folder / f"{name}.jsonl"
         write_atomically(file, lambda stream: stream.write(lines.encode("utf-8")))
 

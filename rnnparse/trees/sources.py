@@ -102,6 +102,8 @@ def open_text(path: Path | None, encoding: str) -> Iterator[TextIO]:
         raise TreebankError(f"unknown encoding {encoding!r}", str(path or "<stdin>")) from error
     if path is None:
         binary: Any = getattr(sys.stdin, "buffer", None)
+        if sys.stdin is None:
+            raise TreebankError("standard input is closed", "<stdin>")
         if binary is None:
             yield sys.stdin
             return
