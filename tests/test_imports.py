@@ -19,10 +19,11 @@ _TREES = {"trees"}
 _GRAMMAR = _TREES | {"grammar", "files", "invariants", "threads"}
 _MODELS = _GRAMMAR | {"inference", "models", "losses", "optim"}
 _PARSER = _MODELS | {"folders", "model_folder", "parser", "nltk_parser"}
-_TRAINING = _PARSER | {"config", "evaluation", "training", "__version__"}
+_TRAINING = _PARSER | {"config", "evaluation", "json_text", "training", "__version__"}
 ALLOWED = {
     "errors": set[str](),
-    "files": set[str](),
+    "files": {"json_text"},
+    "json_text": set[str](),
     "folders": {"files"},
     "invariants": set[str](),
     "threads": set[str](),
