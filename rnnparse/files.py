@@ -23,6 +23,7 @@ import re
 import secrets
 import stat
 import struct
+import sys
 import tempfile
 import zipfile
 from collections.abc import Callable, Mapping
@@ -152,14 +153,23 @@ def read_regular(path: Path) -> bytes:
     Raises:
         OSError: it is missing, cannot be read, or is a folder, a pipe or a device.
     """
+    with open_regular(path) as file:
+        return file.read()
+
+
+def open_regular(path: Path) -> IO[bytes]:
+    """Open a regular file for reading.
+
+    Raises:
+        OSError: it is missing, cannot be read, or is a folder, a pipe or a device.
+    """
     # Without O_NONBLOCK, opening a pipe would wait for somebody to write to it.
     flags = os.O_RDONLY | getattr(os, "O_NONBLOCK", 0) | getattr(os, "O_BINARY", 0)
     descriptor = os.open(path, flags)
     if not stat.S_ISREG(os.fstat(descriptor).st_mode):
         os.close(descriptor)
         raise OSError(f"{path} is not a regular file")
-    with open(descriptor, "rb") as file:
-        return file.read()
+    return open(descriptor, "rb")
 
 
 def read_arrays(path: Path) -> dict[str, np.ndarray]:
@@ -237,21 +247,41 @@ def parse_json(content: bytes) -> Any:
         ValueError: no JSON in UTF-8; a member that occurs twice; a number that is not finite;
             nesting so deep that Python cannot follow it.
     """
+    # Where no number is long, Python's own and faster function for them will do.
+    number = _finite if _LONG_NUMBER.search(content) else None
     try:
         return json.loads(
             content.decode("utf-8"),
             object_pairs_hook=_members,
-            parse_float=_finite,
+            parse_float=number,
             parse_constant=_not_finite,
         )
     except RecursionError:
         raise ValueError("JSON that is nested too deeply") from None
+    except UnicodeDecodeError as error:
+        raise ValueError(f"byte {error.start + 1} is not UTF-8") from None
+    except json.JSONDecodeError:
+        raise
+    except ValueError as error:
+        raise ValueError(on_digits(error)) from None
+
+
+_LONG_NUMBER = re.compile(rb"[eE]\+?\d{3}|\d{300}")
+
+
+def on_digits(error: ValueError) -> str:
+    """The message of an error, in other words where Python refuses a number for its length."""
+    if "integer string conversion" not in str(error):
+        return str(error)
+    return f"a number has more than {sys.get_int_max_str_digits():,} digits"
 
 
 def _members(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
     members = dict(pairs)
     if len(members) < len(pairs):
-        raise ValueError("a member of a JSON object occurs twice")
+        names = [name for name, _ in pairs]
+        twice = next(name for name in names if names.count(name) > 1)
+        raise ValueError(f"{twice[:40]!r} is there twice")
     return members
 
 

@@ -15,7 +15,8 @@ from typing import Any
 import pytest
 
 from rnnparse.cli import main, study_show
-from rnnparse.study.records import RecordFile, read_study
+from rnnparse.study.about import read_study
+from rnnparse.study.records import RecordFile
 from tests.study.made_up import QUICK, study_folder
 from tests.training.runs import write_treebank
 

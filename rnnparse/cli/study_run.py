@@ -158,8 +158,8 @@ def run(args: argparse.Namespace) -> int:
     """Run what has no record yet, write the report, print what was found."""
     from rnnparse.cli.study_report import write_all
     from rnnparse.cli.study_show import show
-    from rnnparse.study.records import FAILURES
     from rnnparse.study.results import load_results
+    from rnnparse.study.schema import FAILURES
 
     _check_folder(Path(args.out))
     study = _study(args)
@@ -179,7 +179,8 @@ def run(args: argparse.Namespace) -> int:
 
 def _check_folder(folder: Path) -> None:
     """Raise StudyError for a folder of something else, whose files a report might replace."""
-    from rnnparse.study.records import LOCK, RECORDS, STUDY
+    from rnnparse.study.about import STUDY
+    from rnnparse.study.records import LOCK, RECORDS
 
     if not folder.is_dir() or any((folder / name).exists() for name in (LOCK, RECORDS, STUDY)):
         return

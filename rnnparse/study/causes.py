@@ -12,6 +12,7 @@ from rnnparse.study.curve import OBJECTIVES
 from rnnparse.study.finding import OTHER_SCALES, counted, join, typical
 from rnnparse.study.records import canonical
 from rnnparse.study.results import Results, text, title
+from rnnparse.study.variance import shares_of_variance
 
 HARDLY_MOVED = 0.01
 """Updates whose lengths sum up to less than this share of the weights' length are told of."""
@@ -112,51 +113,54 @@ def _who(results: Results, settings: Sequence[int]) -> str:
 
 
 def _on_axes(results: Results) -> Iterator[str]:
-    """How much of the differences between the settings each axis by itself explains."""
-    found = sorted(axis_shares(results).items(), key=lambda pair: -pair[1])
-    told = [(name, share) for name, share in found if share >= _LEAST_SHARE]
+    """How much of the differences between the settings each axis explains."""
+    shares = sorted(axis_shares(results).items(), key=lambda pair: -pair[1])
+    told = [(name, share) for name, share in shares if share >= _LEAST_SHARE]
     if not told:
         return
-    parts = [f"{title(name)} {100 * share:.0f} %" for name, share in told]
+    whole = _whole_percents([share for _, share in told])
+    parts = [f"{title(name)} {share} %" for (name, _), share in zip(told, whole, strict=True)]
     yield (
-        f"Of the differences in {title(results.metrics[0].name)} between the settings, each axis "
-        f"by itself explains: {join(parts)}; the rest lies in how they act together, and in noise."
+        f"Of the differences in {title(results.metrics[0].name)} between the settings, the axes "
+        f"explain: {join(parts)}; the rest lies in how they act together, and in noise."
     )
 
 
-def axis_shares(results: Results) -> dict[str, float]:
-    """What share of the variance between the settings each axis explains by itself.
+def _whole_percents(shares: Sequence[float]) -> list[int]:
+    """Shares in whole per cent, which add up to no more than 100 as the shares do not either."""
+    percents = [round(100 * share) for share in shares]
+    if sum(percents) > 100:
+        percents[0] -= sum(percents) - 100
+    return percents
 
-    That is ε² of the first metric, which chance does not raise: 0 for an axis without effect, 1
-    for one that alone decides. Outliers are drawn in to three quartile distances beyond the
-    quartiles, so that a setting which diverges does not decide all. Only the grid itself counts,
-    not the settings that were added for what came of it, as their axes go together.
+
+def axis_shares(results: Results) -> dict[str, float]:
+    """What share of the variance between the settings each axis explains, by `shares_of_variance`.
+
+    Outliers are drawn in to three quartile distances beyond the quartiles, so that a setting which
+    diverges does not decide all. Only the grid itself counts, not the settings that were added for
+    what came of it, as their axes go together. Of settings that do the same, one counts.
 
     Returns:
         By axis; empty with few settings, a single axis, or metrics that do not compare.
-
-    Reference:
-        Kelley (1935), An Unbiased Correlation Ratio Measure.
     """
     axes = [results.axes[i] for i in results.varying]
     if results.metrics[0].name in ("objective", "loss") and OTHER_SCALES & {a.name for a in axes}:
         return {}
-    there = [
-        (row["config"], mean)
-        for i, (row, (mean, _)) in enumerate(zip(results.settings, results.means[0], strict=True))
-        if mean is not None and i not in results.beyond
-    ]
+    there: dict[str, tuple[dict[str, Any], float]] = {}
+    for i, (effect, (mean, _)) in enumerate(zip(results.effects, results.means[0], strict=True)):
+        if mean is not None and i not in results.beyond:
+            there.setdefault(canonical(effect), (effect, mean))
     if len(there) < _LEAST_SETTINGS:
         return {}
-    values = _drawn_in([mean for _, mean in there])
-    found = {}
-    for axis in axes:
-        groups: dict[str, list[float]] = {}
-        for (config, _), value in zip(there, values, strict=True):
-            groups.setdefault(canonical(config.get(axis.name)), []).append(value)
-        if 1 < len(groups) < len(there):
-            found[axis.name] = _epsilon_squared(list(groups.values()))
-    return found if len(found) > 1 else {}
+    columns = {axis.name: [canonical(e.get(axis.name)) for e, _ in there.values()] for axis in axes}
+    columns = {name: c for name, c in columns.items() if 1 < len(set(c)) < len(there)}
+    if len(columns) < 2:
+        return {}
+    shares = shares_of_variance(
+        [*columns.values()], _drawn_in([mean for _, mean in there.values()])
+    )
+    return dict(zip(columns, shares, strict=True))
 
 
 def _drawn_in(values: Sequence[float]) -> list[float]:
@@ -166,14 +170,3 @@ def _drawn_in(values: Sequence[float]) -> list[float]:
     if not reach:
         return list(values)
     return [float(value) for value in np.clip(values, low - reach, high + reach)]
-
-
-def _epsilon_squared(groups: Sequence[Sequence[float]]) -> float:
-    """The share of the variance that lies between the groups, without what chance would give."""
-    values = np.concatenate([np.asarray(group) for group in groups])
-    whole = float(np.square(values - values.mean()).sum())
-    within = sum(float(np.square(np.asarray(g) - np.mean(g)).sum()) for g in groups)
-    if not whole:
-        return 0.0
-    chance = (len(groups) - 1) * within / (len(values) - len(groups))
-    return max(0.0, (whole - within - chance) / whole)

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import math
-import sys
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
 
+from rnnparse.study import schema
+from rnnparse.study.schema import HUGE, MOST_LEVELS
 from rnnparse.training.divergence import GROWTH
 
 OBJECTIVES = ("objective", "loss")
@@ -42,11 +43,9 @@ class Curve:
     def __post_init__(self) -> None:
         self.updates, self.epochs = plain(self.updates), plain(self.epochs)
         self.convex = plain(self.convex)
-        for name, series in self.updates.items():
-            _check_series("updates", name, series)
-        for epoch in self.epochs:
-            _check_epoch(epoch)
-        _check_convex(self.convex)
+        _check(schema.UPDATES, "updates", self.updates)
+        _check(schema.EPOCHS, "epochs", self.epochs)
+        _check(schema.CONVEX, "convex", self.convex)
 
     @classmethod
     def from_history(cls, history: Mapping[str, Sequence[float]]) -> Curve:
@@ -83,17 +82,16 @@ class Curve:
             entry = {"objective": entry}
         entry = plain({name: _as_number(value) for name, value in entry.items()})
         if "epoch" in entry:
-            _check_epoch(entry)
+            _check(schema.EPOCH, "an epoch", entry)
             self.epochs.append(entry)
         elif set(entry) == {"convex"}:
-            _check_convex(entry["convex"])
+            _check(schema.CONVEX, "convex", entry["convex"])
             self.convex = entry["convex"]
         else:
             self._add_update(entry)
 
     def _add_update(self, numbers: dict[str, Any]) -> None:
-        for name, value in numbers.items():
-            _check_number("updates", name, value)
+        _check(schema.UPDATE, "an update", numbers)
         count = max(map(len, self.updates.values()), default=0)
         for name in numbers:
             self.updates.setdefault(name, [None] * count)
@@ -103,7 +101,7 @@ class Curve:
     def last(self, name: str) -> float | None:
         """The latest value of a quantity: at an epoch if epochs have it, else at an update."""
         values = [epoch[name] for epoch in self.epochs if name in epoch] or self.updates.get(name)
-        return _finite(values[-1]) if values else None
+        return values[-1] if values else None
 
     def diverged(self, last: int | None = None) -> bool:
         """Whether the objective is not finite, or `GROWTH` times its first value other than 0.
@@ -111,20 +109,27 @@ class Curve:
         Args:
             last: look only at so many values at the end.
         """
-        values = self._objective()
-        start = next((abs(x) for x in map(_finite, values) if x), math.inf)
-        found = map(_finite, values[-last:] if last else values)
-        return any(x is None or x > GROWTH * start for x in found)
+        return leaves_bounds(objective(self.updates, self.epochs), last)
 
-    def _objective(self) -> Sequence[Any]:
-        for name in OBJECTIVES:
-            if name in self.updates:
-                return self.updates[name]
-        for name in OBJECTIVES:
-            found = [epoch[name] for epoch in self.epochs if name in epoch]
-            if found:
-                return found
-        return ()
+
+def objective(
+    updates: Mapping[str, Sequence[float | None]], epochs: Sequence[Mapping[str, Any]]
+) -> Sequence[float | None]:
+    """The series by which a trial diverges: the first of the updates or epochs that is there."""
+    for name in OBJECTIVES:
+        if name in updates:
+            return updates[name]
+    for name in OBJECTIVES:
+        values = [epoch[name] for epoch in epochs if name in epoch]
+        if values:
+            return values
+    return ()
+
+
+def leaves_bounds(values: Sequence[float | None], last: int | None = None) -> bool:
+    """Whether any of the values, or of so many last ones, is None or `GROWTH` times the start."""
+    start = next((abs(x) for x in values if x), math.inf)
+    return any(x is None or x > GROWTH * start for x in (values[-last:] if last else values))
 
 
 def _as_number(value: Any) -> Any:
@@ -134,64 +139,40 @@ def _as_number(value: Any) -> Any:
     return np.asarray(value).reshape(())
 
 
-def _check_number(what: str, name: str, value: Any) -> None:
-    if not (value is None or isinstance(value, (int, float))):
-        raise TypeError(f"{what} need a number as {name}, not {value!r}")
+def _check(check: schema.Check, what: str, value: Any) -> None:
+    """Raise TypeError where a value is not what diagnosis and reports count on."""
+    try:
+        check(value)
+    except schema.Wrong as wrong:
+        raise TypeError(f"{what}: {wrong}") from None
 
 
-def _check_series(what: str, name: str, series: Any) -> None:
-    if not isinstance(series, list):
-        raise TypeError(f"{what} need a list of numbers as {name}, not {series!r}")
-    for value in series:
-        _check_number(what, name, value)
-
-
-def _check_epoch(epoch: Any) -> None:
-    """What diagnosis and reports count on in an epoch. TypeError where it is not so."""
-    if not isinstance(epoch, Mapping):
-        raise TypeError(f"an epoch is a mapping with numbers by their names, not {epoch!r}")
-    for name in ("epoch", *OBJECTIVES, "dev_f1"):
-        _check_number("epochs", name, epoch.get(name, 0))
-    if epoch.get("epoch", 0) is None:
-        raise TypeError("epochs need their number as epoch")
-
-
-def _check_convex(convex: Any) -> None:
-    if convex is not None and not isinstance(convex, Mapping):
-        raise TypeError(f"convex is a mapping with the optimum and the gaps to it, not {convex!r}")
-    for name in ("gap", "bound"):
-        _check_series("convex objectives", name, (convex or {}).get(name) or [])
-
-
-def _finite(value: Any) -> float | None:
-    return None if value is None or not math.isfinite(value) else float(value)
-
-
-def plain(value: Any) -> Any:
+def plain(value: Any, levels: int = MOST_LEVELS) -> Any:
     """A value as JSON holds it: plain types, None for numbers that are not finite.
 
-    Arrays and tensors become lists, or numbers if they have no axes. Single precision gets the
-    shortest digits that tell it from its neighbours.
+    Numbers of more than `HUGE` count as infinite. Arrays and tensors become lists, or numbers if
+    they have no axes. Single precision gets the shortest digits that tell it from its neighbours.
 
     Raises:
-        TypeError: there is no such value.
+        TypeError: there is no such value, or it has more than so many levels.
     """
     if value is None or isinstance(value, (str, bool)):
         return value
-    if isinstance(value, int):
-        return value if abs(value) <= sys.float_info.max else None
-    if isinstance(value, float):
-        return float(value) if math.isfinite(value) else None
+    if isinstance(value, (int, float)):
+        number = int(value) if isinstance(value, int) else float(value)
+        return number if abs(number) <= HUGE else None
     if isinstance(value, np.floating):
         return plain(float(str(value)))
+    if not levels:
+        raise TypeError(f"cannot be recorded: it has more than {MOST_LEVELS} levels")
     if isinstance(value, Mapping):
-        return {str(name): plain(x) for name, x in value.items()}
-    if isinstance(value, (list, tuple)):
-        return [plain(x) for x in value]
-    if isinstance(value, np.generic):
-        return plain(value.item())
+        return {str(name): plain(x, levels - 1) for name, x in value.items()}
+    if isinstance(value, (list, tuple)) or (isinstance(value, np.ndarray) and value.ndim):
+        return [plain(x, levels - 1) for x in value]
     if isinstance(value, np.ndarray):
-        return [plain(x) for x in value] if value.ndim else plain(value[()])
+        return plain(value[()], levels - 1)
+    if isinstance(value, np.generic):
+        return plain(value.item(), levels - 1)
     if hasattr(value, "numpy"):
-        return plain(value.numpy())
+        return plain(value.numpy(), levels - 1)
     raise TypeError(f"cannot be recorded: {value!r}")

@@ -19,7 +19,8 @@ import numpy as np
 from rnnparse.study.advice import advise, advise_on_failure
 from rnnparse.study.evidence import FLAT, LEAST_SCALE, SHORT_WAY, Findings, as_evidence
 from rnnparse.study.measure import measure, objective_curve
-from rnnparse.study.records import FAILURES, canonical
+from rnnparse.study.records import canonical
+from rnnparse.study.schema import FAILURES
 from rnnparse.study.space import RATES
 from rnnparse.study.trends import noise
 

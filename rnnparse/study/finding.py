@@ -8,11 +8,11 @@ from collections.abc import Iterator, Sequence
 from statistics import median
 from typing import Any
 
+from rnnparse.study.about import space_of
 from rnnparse.study.advice import asks_for_shorter_steps
-from rnnparse.study.grid import Grid
+from rnnparse.study.effect import examples
 from rnnparse.study.layout import best_of, map_axes
 from rnnparse.study.results import Results, showing, text, title
-from rnnparse.study.space import Space
 from rnnparse.study.summary import edges, whole_batches
 
 _BECAME = {
@@ -101,13 +101,14 @@ def typical(results: Results, settings: Sequence[int]) -> str:
         return ""
     found = []
     for axis in (results.axes[i] for i in results.varying):
-        values = [text(row["config"].get(axis.name)) for row in results.settings]
+        values = [text(effect.get(axis.name)) for effect in results.effects]
         inside = Counter(values[i] for i in settings)
         value, count = inside.most_common(1)[0]
         share = count / len(settings)
         if share >= _TYPICAL and share >= _LIFT * values.count(value) / len(values):
-            original = next(x for x in axis.values if text(x) == value)
-            found.append((count, showing(axis.name, original)))
+            original = next((x for x in axis.values if text(x) == value), None)
+            whole = original is None  # only batches of all examples have no value of their own
+            found.append((count, "whole batches" if whole else showing(axis.name, original)))
     groups: dict[int, list[str]] = {}
     for count, name in found:
         groups.setdefault(count, []).append(name)
@@ -155,7 +156,10 @@ def _about_best(results: Results) -> Iterator[str]:
         scores += f"; its best epoch is {row['epoch']:g} of {_epochs(results, row)}"
     yield f"{scores}{f' (means of {seeds} seeds, with 95 % intervals)' if seeds > 1 else ''}."
     yield f"Diagnosis: {row['label']}. {results.diagnosis(results.best).advice}"
-    near = [i for i, alike in enumerate(results.alike) if alike]
+    same = results.same(results.best)
+    if same:
+        yield f"The same in effect: {'; '.join(results.name(i) for i in same[:_MOST_NAMES])}."
+    near = [i for i, alike in enumerate(results.alike) if alike and i not in same]
     if near:
         yield _near(results, near)
 
@@ -213,7 +217,10 @@ def warnings(results: Results) -> list[str]:
     diagnosis, row = results.diagnosis(results.best), results.settings[results.best]
     shorter = asks_for_shorter_steps(diagnosis.label, diagnosis.evidence)
     found += [
-        f"{_spaced(edge)}." for edge in edges(results.about["space"], row, lower_rate=shorter)
+        f"{_spaced(edge)}."
+        for edge in edges(
+            results.about["space"], row, lower_rate=shorter, size=examples(results.about)
+        )
     ]
     if len(results.settings) > 1:
         found += _noise_warnings(results)
@@ -260,9 +267,8 @@ def _noise_warnings(results: Results) -> Iterator[str]:
 
 def expected_trials(results: Results) -> int:
     """How many trials the space has."""
-    space = results.about["space"]
-    kind = Grid if "rates" in space else Space
-    return len(kind(**space).trials())
+    space = space_of(results.about)
+    return len(space.configs()) * len(space.seeds)
 
 
 def best_of_each(results: Results) -> dict[str, Any] | None:

@@ -13,10 +13,11 @@ from typing import Any
 
 from rnnparse.config import TrainingConfig
 from rnnparse.errors import ConfigError
+from rnnparse.files import on_digits, open_regular
 from rnnparse.models.frozen import check_fields
 from rnnparse.study.axis_text import parse_values
 from rnnparse.study.records import canonical
-from rnnparse.study.space import Space, Trial, plain_axis
+from rnnparse.study.space import Space, Trial, plain_axis, require_few
 
 if sys.version_info >= (3, 11):
     import tomllib
@@ -65,7 +66,7 @@ _SHARED = tuple(
     name for name in _DEFAULTS.to_dict() if name not in (*AXES, "seed", "jobs", "tensorboard")
 )
 _OPTIONS = (*AXES, "seeds", "damping")
-_MOST = 100_000  # runs
+_LONGEST = 2**20  # bytes of a file
 
 
 @dataclass(frozen=True)
@@ -101,16 +102,15 @@ class Grid(Space):
         _require_known("axis", self.axes, AXES)
         axes = {name: self.axes.get(name, (getattr(_DEFAULTS, name),)) for name in AXES}
         object.__setattr__(self, "axes", axes)
-        super().__post_init__()
+        self._make_plain()
         axes = {name: _checked(name, values) for name, values in self.axes.items()}
         object.__setattr__(self, "axes", axes)
         object.__setattr__(self, "rates", self._checked_rates())
         _require_known("training setting", self.fixed, _SHARED)
         check_fields(TrainingConfig.from_dict(self.fixed).freeze)
-        if self._runs() > _MOST:
-            raise ConfigError(
-                f"the grid has {self._runs():,} runs, more than {_MOST:,}; give fewer values"
-            )
+        for setting in self.further:
+            check_setting(setting)
+        require_few(self.runs())
 
     @classmethod
     def from_options(
@@ -177,18 +177,13 @@ class Grid(Space):
             ConfigError: as for `from_options`, or no TOML; the message has file and line.
             OSError: the file cannot be read.
         """
+        text = _text_of(Path(path))
         try:
-            text = Path(path).read_text(encoding="utf-8-sig")
-        except UnicodeDecodeError as error:
-            raise ConfigError(f"{path}: TOML is text in UTF-8; convert the file: {error}") from None
-        try:
-            tables = tomllib.loads(text)
+            tables = _tables(text)
             _require_known("key", tables, ("preset", "grid", "training"))
             grid, fixed = (_table(tables, name) for name in ("grid", "training"))
             given = {**grid, **_given(options or {})}
             return cls.from_options(given, preset=tables.get("preset"), fixed=fixed)
-        except tomllib.TOMLDecodeError as error:
-            raise ConfigError(f"{path}: {error}") from None
         except ConfigError as error:
             raise ConfigError(f"{path}:{_line_of(str(error), text)} {error}") from None
 
@@ -212,12 +207,13 @@ class Grid(Space):
         further = [dict(setting) for setting in self.further]
         return {**super().to_dict(), "rates": rates, "further": further}
 
-    def _runs(self) -> int:
+    def runs(self) -> int:
         """How many trials there are at most, without making them."""
         axes = dict(self.axes)
         names, shared = axes.pop("optimizer"), axes.pop("learning_rate")
         pairs = sum(len(self.rates.get(name, shared)) for name in names)
-        return pairs * math.prod(map(len, axes.values())) * len(self.seeds)
+        settings = pairs * math.prod(map(len, axes.values())) + len(self.further)
+        return settings * len(self.seeds)
 
     def _checked_rates(self) -> dict[str, tuple[Any, ...]]:
         rates = {}
@@ -236,6 +232,15 @@ class Grid(Space):
         return rates
 
 
+def check_setting(config: Mapping[str, Any]) -> None:
+    """Raise ConfigError for a setting that no grid has."""
+    _require_known("setting of a grid", config, (*AXES, "patience"))
+    missing = [name for name in (*AXES, "patience") if name not in config]
+    if missing:
+        raise ConfigError(f"a setting of a grid lacks {', '.join(missing)}")
+    TrainingConfig.from_dict(config)
+
+
 def _rate_of(optimizer: str) -> str:
     """What people call the learning rate of an optimiser."""
     return "damping" if optimizer.lower() == LM else "learning_rate"
@@ -244,7 +249,7 @@ def _rate_of(optimizer: str) -> str:
 def _preset(name: str | None) -> dict[str, Any]:
     if name is None:
         return {}
-    if name not in PRESETS:
+    if not isinstance(name, str) or name not in PRESETS:
         raise ConfigError(f"preset must be one of {', '.join(PRESETS)}, not {name!r}")
     return PRESETS[name]
 
@@ -284,6 +289,30 @@ def _require_known(what: str, given: Iterable[str], known: Iterable[str]) -> Non
     for name in given:
         if name not in known:
             raise ConfigError(f"{name}: no such {what}; known are {', '.join(known)}")
+
+
+def _text_of(path: Path) -> str:
+    with open_regular(path) as file:
+        content = file.read(_LONGEST + 1)
+    if len(content) > _LONGEST:
+        raise ConfigError(f"{path}: no grid has more than {_LONGEST:,} bytes")
+    try:
+        # Python turns line ends into \n where it reads text; TOML knows no single \r.
+        return content.decode("utf-8-sig").replace("\r\n", "\n")
+    except UnicodeDecodeError as error:
+        raise ConfigError(f"{path}: TOML is text in UTF-8; convert the file: {error}") from None
+
+
+def _tables(text: str) -> dict[str, Any]:
+    """What TOML says. ConfigError where it is none, or more than Python reads."""
+    try:
+        return tomllib.loads(text)
+    except RecursionError:
+        raise ConfigError("it is nested too deeply") from None
+    except tomllib.TOMLDecodeError as error:
+        raise ConfigError(str(error)) from None
+    except ValueError as error:
+        raise ConfigError(on_digits(error)) from None
 
 
 def _table(tables: Mapping[str, Any], name: str) -> dict[str, Any]:

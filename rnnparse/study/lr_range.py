@@ -7,9 +7,10 @@ Reference:
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
+from types import GeneratorType
 from typing import Any
 
 import numpy as np
@@ -124,17 +125,19 @@ def range_test(
 ) -> RangeTest:
     """Range test of a compiled Keras model, which afterwards is as it was before.
 
-    Weights, the optimiser with its state, random generators and metrics are put back.
+    Weights, the optimiser with its state, random generators and metrics are put back. Every update
+    has a rate of its own, also where the model was compiled with `steps_per_execution`.
 
     Args:
         model: compiled; its optimiser's rate must be a number, not a schedule.
         x, y: as for the model's `fit`: arrays, or a data set, which is gone through again and
-            again.
+            again. A generator should have as many batches as there are updates.
         low, high, updates: as for `sweep`.
-        fit: other arguments of `fit`, such as `batch_size`.
+        fit: other arguments of `fit`, such as `batch_size` or `callbacks`, but not `epochs`.
 
     Raises:
-        ConfigError: the model is not compiled, its optimiser has a schedule; or see `Sweep`.
+        ConfigError: the model is not compiled, its optimiser has a schedule, its `train_step`
+            returns no `loss`; or see `Sweep`.
 
     Example:
         >>> model.compile(optimizer="adam", loss="mse")
@@ -145,20 +148,23 @@ def range_test(
     from rnnparse.models.tf import keras
 
     _check_keras(model, keras)
+    if "epochs" in fit:
+        raise ConfigError("a range test has no epochs; give the number of updates as updates")
     run = Sweep(low, high, updates)
 
     def begin(batch: int, logs: Any = None) -> None:
         model.optimizer.learning_rate = run.rate
         model.reset_metrics()  # else the loss is the mean of all batches so far
 
-    def end(batch: int, logs: dict[str, float]) -> None:
-        run.add(logs["loss"])
+    def end(batch: int, logs: Mapping[str, float]) -> None:
+        run.add(_loss_of(logs))
         model.stop_training = run.over
 
-    callback = keras.callbacks.LambdaCallback(on_train_batch_begin=begin, on_train_batch_end=end)
-    _build(model, x)
+    sweeping = keras.callbacks.LambdaCallback(on_train_batch_begin=begin, on_train_batch_end=end)
+    callbacks = keras.tree.flatten(fit.pop("callbacks", None) or [])
+    x = _build(model, x)
     with _kept(model):
-        model.fit(x, y, epochs=updates, verbose=0, callbacks=[callback], **fit)
+        model.fit(x, y, epochs=updates, callbacks=[*callbacks, sweeping], **{"verbose": 0, **fit})
     return run.result()
 
 
@@ -222,34 +228,70 @@ def _batches(sentences: int, config: TrainingConfig) -> Iterator[np.ndarray]:
 def _check_keras(model: Any, keras: Any) -> None:
     if not getattr(model, "compiled", False):
         raise ConfigError("compile the model before the range test")
-    rate = getattr(model.optimizer, "_learning_rate", None)
-    if not isinstance(rate, keras.Variable):
+    optimizer = getattr(model.optimizer, "inner_optimizer", model.optimizer)  # of mixed precision
+    if not isinstance(getattr(optimizer, "_learning_rate", None), keras.Variable):
         raise ConfigError(
             "the optimizer's learning rate is a schedule; compile the model with a number"
         )
 
 
-def _build(model: Any, x: Any) -> None:
-    """Make the variables of a model and its optimiser, which are else made in the first update."""
-    from rnnparse.models.tf import keras, tf
+def _loss_of(logs: Mapping[str, float]) -> float:
+    """The loss that an update tells of; the only number will do."""
+    if "loss" in logs:
+        return logs["loss"]
+    if len(logs) == 1:
+        return next(iter(logs.values()))
+    names = ", ".join(logs)
+    raise ConfigError(f"the model's train_step returns {names}; let it return the loss as loss")
 
+
+def _build(model: Any, x: Any) -> Any:
+    """Make the variables of a model and its optimiser, which are else made in the first update.
+
+    Returns:
+        The data, from their first batch on.
+    """
     if not model.built:
-        if isinstance(x, tf.data.Dataset):
-            batch = next(iter(x))
-            first = batch[0] if isinstance(batch, (tuple, list)) else batch
-        else:
-            first = keras.tree.map_structure(lambda array: array[:1], x)
-        model(first)
+        inputs, x = _first_inputs(x)
+        model(inputs)
     if not model.optimizer.built:
         model.optimizer.build(model.trainable_variables)
+    return x
+
+
+def _first_inputs(x: Any) -> tuple[Any, Any]:
+    """What a model gets first from arrays or a data set, and these from their beginning."""
+    from rnnparse.models.tf import keras, tf
+
+    if isinstance(x, GeneratorType):
+        batch = next(x, None)
+        if batch is None:
+            raise ConfigError("the data ended before the first update")
+        x = _again(batch, x)
+    elif isinstance(x, keras.utils.PyDataset):
+        batch = x[0]
+    elif isinstance(x, tf.data.Dataset):
+        batch = next(iter(x))
+    else:
+        return keras.tree.map_structure(lambda array: array[:1], x), x
+    return keras.utils.unpack_x_y_sample_weight(batch)[0], x
+
+
+def _again(first: Any, rest: Iterator[Any]) -> Iterator[Any]:
+    """A generator, as Keras knows them, with its first item back in its place."""
+    yield first
+    yield from rest
 
 
 @contextmanager
 def _kept(model: Any) -> Iterator[None]:
-    """Put back what training changes in a model."""
+    """Let a model take single updates, and put back what these change."""
     variables = [*model.variables, *model.optimizer.variables]
     before = [variable.numpy().copy() for variable in variables]
     history, stop = getattr(model, "history", None), model.stop_training
+    steps, function = model.steps_per_execution, model.train_function
+    if steps != 1:
+        model.steps_per_execution, model.train_function = 1, None
     try:
         yield
     finally:
@@ -257,3 +299,5 @@ def _kept(model: Any) -> Iterator[None]:
             variable.assign(value)
         model.reset_metrics()
         model.history, model.stop_training = history, stop
+        if steps != 1:
+            model.steps_per_execution, model.train_function = steps, function

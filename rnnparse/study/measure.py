@@ -10,8 +10,8 @@ import numpy as np
 
 from rnnparse.study.curve import OBJECTIVES
 from rnnparse.study.evidence import LEAST_SCALE, Convex, Dev, Findings, Objective, Penalty, Steps
+from rnnparse.study.schema import HUGE
 from rnnparse.study.trends import (
-    HUGE,
     LEAST_POINTS,
     Trend,
     as_curve,

@@ -10,12 +10,13 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from rnnparse.config import TrainingConfig
+from rnnparse.study.about import read_study
 from rnnparse.study.diagnose import diagnose_all
 from rnnparse.study.finding import counted
 from rnnparse.study.grid import Grid
 from rnnparse.study.parser_trial import ParserTrial
 from rnnparse.study.problem import hashes, prepare_problem
-from rnnparse.study.records import LOCK, RecordFile, read_study
+from rnnparse.study.records import LOCK, RecordFile
 from rnnparse.study.runner import Plan, Study
 from rnnparse.study.summary import best, indistinguishable, rows, whole_batches
 from rnnparse.training.pipeline import read_data

@@ -13,6 +13,7 @@ import numpy as np
 
 from rnnparse.errors import MissingExtraError
 from rnnparse.files import write_atomically
+from rnnparse.study.about import require_own
 from rnnparse.study.curve_plots import draw_curves
 from rnnparse.study.layout import ColourScale, Panel, best_of, map_axes, panels
 from rnnparse.study.results import Metric, Results, Source, load_results, text, title
@@ -48,7 +49,7 @@ def write_svg(study: Source) -> list[Path]:
 
     Raises:
         MissingExtraError: matplotlib is not installed.
-        StudyError: there is no study, or it is damaged.
+        StudyError: there is no study, it is damaged, or a file of something else has that name.
     """
     try:
         import matplotlib
@@ -58,6 +59,8 @@ def write_svg(study: Source) -> list[Path]:
     if not results.records:
         return []
     with matplotlib.rc_context(_STYLE):
+        for name in (MAP, CURVES):
+            require_own(results.folder / name, b"<dc:title>rnnparse</dc:title>")
         drawings = {MAP: _draw_map(results), CURVES: draw_curves(results)}
         return [_save(results.folder / name, drawn) for name, drawn in drawings.items()]
 

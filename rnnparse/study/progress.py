@@ -15,7 +15,7 @@ from typing import Any, TextIO
 from tqdm import tqdm
 
 from rnnparse.study.curve import Curve
-from rnnparse.study.records import STATUSES
+from rnnparse.study.schema import STATUSES
 from rnnparse.study.space import Trial
 
 _SECONDS = 1.0  # between two looks at the running trials

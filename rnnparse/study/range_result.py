@@ -22,6 +22,7 @@ RISE = 0.25
 ALIKE = 1.25
 """Estimates of a curvature agree up to this factor."""
 _WIDE = 3
+_DECADES = 100  # below the limit there is something to be found down to this part of it
 
 
 @dataclass(frozen=True)
@@ -100,7 +101,7 @@ def analyse(rates: np.ndarray, losses: np.ndarray) -> RangeTest:
         smoothed=tuple(smoothed.tolist()),
         start=start,
         limit=limit,
-        remarks=tuple(_remarks(rates, limit, **found)),
+        remarks=tuple(_remarks(rates, smoothed, start, limit, **found)),
         **found,
     )
 
@@ -188,6 +189,8 @@ def _unstable(rates: np.ndarray, losses: np.ndarray) -> float | None:
 
 def _remarks(
     rates: np.ndarray,
+    smoothed: np.ndarray,
+    start: float,
     limit: float | None,
     *,
     falling: float | None,
@@ -196,10 +199,8 @@ def _remarks(
     interval: tuple[float, float] | None,
 ) -> Iterator[str]:
     if interval is None or minimum is None or falling is None:
-        yield (
-            "The loss never fell clearly beyond its noise: take more updates or larger batches"
-            + ("." if limit is None else ", or begin at a lower rate.")
-        )
+        yield _nothing_clear(rates, smoothed, start)
+        yield "Take more updates or larger batches" + _elsewhere(rates, limit)
     else:
         edge = min(minimum, limit or minimum)
         yield (
@@ -215,3 +216,32 @@ def _remarks(
             yield f"The loss falls from the first rate on: sweep from less than {rates[0]:.2g}."
     if limit is None:
         yield f"It has not risen for good by {rates[-1]:.2g}: sweep to a higher rate."
+
+
+def _nothing_clear(rates: np.ndarray, smoothed: np.ndarray, start: float) -> str:
+    """What a curve without a clear fall shows, as the drawing does."""
+    lowest = int(smoothed.argmin())
+    told = "The loss never fell clearly beyond its noise"
+    if smoothed[lowest] >= start:
+        return f"{told}."
+    return (
+        f"{told}: it is lowest at {rates[lowest]:.2g}, {smoothed[lowest]:.4g} against {start:.4g} "
+        "at the start, which may be chance."
+    )
+
+
+def _elsewhere(rates: np.ndarray, limit: float | None) -> str:
+    """Where else to look, by where the loss begins to rise; the end of a sentence.
+
+    What helps lies in the two decades below that. A sweep from far below spends most of its updates
+    where nothing can be seen; one that hardly reaches below has left out what there is.
+    """
+    if limit is None:
+        return "."
+    low, high = limit / _DECADES, limit * 3
+    again = f"sweep from {low:.1g} to {high:.1g}"
+    if rates[0] > limit / 10:
+        return f", and begin lower, as the loss rises soon: {again}."
+    if rates[0] < low / 3:
+        return f", and begin higher, as lower rates change nothing that can be seen: {again}."
+    return "."

@@ -25,8 +25,12 @@ def format_range(found: RangeTest) -> str:
     """The loss over the rate as a row of bars, the rates that stand out, and the remarks."""
     bars = _bars(np.array(found.smoothed))
     low, high = f"{found.rates[0]:.2g}", f"{found.rates[-1]:.2g}"
-    rows = [(text, _rate(getattr(found, name))) for name, text in _MARKS.items()]
-    rows.insert(3, ("a tenth of that", _rate(found.minimum and found.minimum / 10)))
+    unclear = "not clear" if found.interval is None else "-"
+    rates = {name: _rate(getattr(found, name), unclear) for name in _MARKS}
+    rates["limit"] = _rate(found.limit)
+    rows = [(text, rates[name]) for name, text in _MARKS.items()]
+    if found.minimum is not None:
+        rows.insert(3, ("a tenth of that", _rate(found.minimum / 10)))
     if found.interval is not None:
         rows.append(("suggested", " to ".join(map(_rate, found.interval))))
         rows.append(("to begin with", _rate(found.suggestion)))
@@ -78,5 +82,5 @@ def _bars(values: np.ndarray) -> str:
     return "".join(_BARS[min(int(place * len(_BARS)), len(_BARS) - 1)] for place in places)
 
 
-def _rate(rate: float | None) -> str:
-    return "-" if rate is None else f"{rate:.2g}"
+def _rate(rate: float | None, unknown: str = "-") -> str:
+    return unknown if rate is None else f"{rate:.2g}"

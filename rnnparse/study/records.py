@@ -30,38 +30,36 @@ from pathlib import Path
 from typing import IO, Any
 
 from rnnparse.errors import StudyError
-from rnnparse.files import hold_lock, write_atomically, write_json
-from rnnparse.study.curve import Curve, plain
+from rnnparse.files import hold_lock, open_regular, parse_json, write_atomically
+from rnnparse.study.curve import Curve, leaves_bounds, objective, plain
+from rnnparse.study.schema import (
+    FAILURES,
+    HEAD,
+    HEAD_NAMES,
+    RECORD,
+    STATUSES,
+    Wrong,
+    has_large_number,
+)
 
-STATUSES = ("finished", "diverged", "failed", "out of memory")
-"""How a trial ended."""
-
-RECORDS, STUDY, LOCK = "records.jsonl", "study.json", ".lock"
+RECORDS, LOCK = "records.jsonl", ".lock"
 """Files of a study folder."""
 
-FAILURES = ("failed", "out of memory")
-"""Statuses of trials that gave no result, and might another time."""
-
-FORMAT = 1
+LONGEST = 2**28
+"""Bytes that a line may have."""
 
 _KEYS = (
     *("id", "config", "seed", "status", "error", "updates", "epochs", "convex"),
     *("data", "versions", "seconds", "host"),
 )
-_HEAD = {"id", "config", "seed", "status", "error", "data", "seconds", "host"}
 _APPENDING = os.O_WRONLY | os.O_CREAT | os.O_APPEND | getattr(os, "O_BINARY", 0)
-_START = re.compile(rb'\{"id":"[0-9a-f]{16}","config":\{')
-_ID = slice(len('{"id":"'), len('{"id":"') + 16)
+_BEGIN = b'{"id":"'
+_START = re.compile(_BEGIN + rb'[0-9a-f]{16}","config":\{')
+_ID = slice(len(_BEGIN), len(_BEGIN) + 16)
 _NUMBER = re.compile(rb"-?\d+(\.\d+)?([eE][-+]?\d+)?")
 _AFTER_ERROR = b',"updates":{'
 _BEFORE_DATA, _AFTER_DATA = b',"data":', b',"versions":{'
 _BEFORE_SECONDS = b',"seconds":'
-_NUMBERS = {int, float, type(None)}
-_ABOUT: dict[str, tuple[type, ...]] = {
-    **{"name": (str,), "space": (dict,), "created": (str,), "versions": (dict,)},
-    **{"data": (dict, type(None)), "gold": (list, type(None)), "measure": (dict, type(None))},
-    **{"sizes": (dict, type(None)), "baselines": (dict, type(None))},
-}
 
 
 def canonical(value: Any) -> str:
@@ -96,10 +94,12 @@ def make_record(
 
     Raises:
         TypeError: the curve has something that JSON cannot hold.
-        ValueError: no such status.
+        ValueError: no such status, or an error that does not go with it.
     """
     if status not in STATUSES:
         raise ValueError(f"status must be one of {', '.join(STATUSES)}, not {status!r}")
+    if (error is not None) != (status in FAILURES):
+        raise ValueError(f"{', '.join(FAILURES)} need an error, other statuses have none")
     return {
         "id": trial_id(config, seed),
         "config": plain(config),
@@ -151,9 +151,12 @@ class RecordFile:
         """Make the folder, keep others from adding, cut off what a kill left half written.
 
         Raises:
-            StudyError: another process adds to it.
+            StudyError: another process adds to it, or the files are not those of a study.
         """
         self.folder.mkdir(parents=True, exist_ok=True)
+        for path in (self.path, self.folder / LOCK):
+            if path.exists() and not path.is_file():
+                raise StudyError(f"{path}: not a regular file; give another folder")
         try:
             self._lock = hold_lock(self.folder / LOCK)
         except BlockingIOError:
@@ -162,7 +165,11 @@ class RecordFile:
                 "another folder"
             ) from None
         self._open()
-        os.ftruncate(self._descriptor, _whole_lines(self.path))
+        try:
+            os.ftruncate(self._descriptor, self._whole_lines())
+        except BaseException:
+            self.__exit__()
+            raise
         return self
 
     def _open(self) -> None:
@@ -179,8 +186,14 @@ class RecordFile:
 
         Raises:
             OSError: the disk is full, or cannot be written.
+            StudyError: it is larger than a line may be.
         """
         line = json.dumps(record, separators=(",", ":"), allow_nan=False).encode() + b"\n"
+        if len(line) > LONGEST:
+            raise StudyError(
+                f"{self.path}: the record of trial {record['id']} has {len(line):,} bytes, more "
+                f"than {LONGEST:,}; let trials record fewer numbers"
+            )
         size = os.fstat(self._descriptor).st_size
         try:
             if os.write(self._descriptor, line) < len(line):
@@ -209,16 +222,10 @@ class RecordFile:
             StudyError: a line is damaged.
         """
         for number, line in self._lines():
-            middle, tail = line.find(_AFTER_ERROR), line.rfind(_BEFORE_SECONDS)
-            if not _START.match(line) or min(middle, tail) < 0:
-                raise self._damaged(number)
-            data, end = line.rfind(_BEFORE_DATA), line.rfind(_AFTER_DATA)
             try:
-                head = json.loads(line[:middle] + line[data:end] + line[tail:])
-            except ValueError:
-                head = self._parse(number, line)  # an axis is called `updates`
-            if not _is_head(head):
-                raise self._damaged(number)
+                head = _read_head(line)
+            except ValueError as error:
+                raise self._damaged(number, error) from None
             if measure is not None:
                 head["value"] = _latest(line, measure)
             yield head
@@ -238,62 +245,94 @@ class RecordFile:
     def __iter__(self) -> Iterator[dict[str, Any]]:
         """The records one by one, as `load` does."""
         for number, line in self._lines():
-            yield self._parse(number, line)
+            try:
+                record = _read_record(line)
+            except ValueError as error:
+                raise self._damaged(number, error) from None
+            yield record
 
     def _lines(self) -> Iterator[tuple[int, bytes]]:
         try:
-            with open(self.path, "rb", buffering=1 << 20) as file:
-                for number, line in enumerate(file, 1):
+            with open_regular(self.path) as file:
+                for number, line in enumerate(iter(lambda: file.readline(LONGEST), b""), 1):
                     if line.endswith(b"\n"):
                         yield number, line
+                    elif len(line) == LONGEST:
+                        raise self._damaged(number, f"it has more than {LONGEST:,} bytes")
         except FileNotFoundError:
             return
 
-    def _parse(self, number: int, line: bytes) -> dict[str, Any]:
-        try:
-            record: dict[str, Any] = json.loads(line, parse_constant=_refuse_constant)
-        except ValueError:
-            raise self._damaged(number) from None
-        if not _is_record(record):
-            raise self._damaged(number)
-        return record
+    def _whole_lines(self) -> int:
+        """The size of the file up to the end of its last whole line.
 
-    def _damaged(self, number: int) -> StudyError:
+        Raises:
+            StudyError: what follows is nothing that a driver has left when it was killed.
+        """
+        with open_regular(self.path) as file:
+            end = place = file.seek(0, os.SEEK_END)
+            while place:
+                begin = max(0, place - (1 << 16))
+                file.seek(begin)
+                line = file.read(place - begin).rfind(b"\n")
+                place = begin + line + 1 if line >= 0 else begin
+                if line >= 0:
+                    break
+            file.seek(place)
+            tail = file.read(len(_BEGIN))
+        # A crash of the machine may leave zeros.
+        if end > place and not _BEGIN.startswith(tail.rstrip(b"\0")):
+            raise StudyError(
+                f"{self.path}: after its last whole line it has what is no record; remove that, or "
+                "give another folder"
+            )
+        return place
+
+    def _damaged(self, number: int, what: object) -> StudyError:
         return StudyError(
-            f"{self.path}:{number}: the line is damaged; remove it, and its trial runs again"
+            f"{self.path}:{number}: the line is damaged: {what}; remove the line, and its trial "
+            "runs again"
         )
 
 
-def _refuse_constant(name: str) -> None:
-    raise ValueError(name)  # NaN and the like are no JSON
+def _read_head(line: bytes) -> dict[str, Any]:
+    """A record without its curve, which is cut out of the line and not looked at."""
+    middle, tail = line.find(_AFTER_ERROR), line.rfind(_BEFORE_SECONDS)
+    if not _START.match(line) or min(middle, tail) < 0:
+        raise Wrong("it does not have the parts of a record in their order")
+    data, end = line.rfind(_BEFORE_DATA), line.rfind(_AFTER_DATA)
+    try:
+        head = parse_json(line[:middle] + line[data:end] + line[tail:])
+        HEAD(head)
+    except ValueError:  # the line is damaged, or an axis is called `updates`
+        record = _read_record(line)
+        return {name: record[name] for name in HEAD_NAMES}
+    _check_head(head)
+    return dict(head)
 
 
-def _is_head(head: Any) -> bool:
-    """Whether all but the curve is as `make_record` has it, with the id of config and seed."""
-    if not (isinstance(head, dict) and set(head) >= _HEAD and isinstance(head["config"], dict)):
-        return False
-    error = head["error"]
-    return (
-        type(head["seed"]) is int
-        and head["id"] == trial_id(head["config"], head["seed"])
-        and head["status"] in STATUSES
-        and (error is None or (isinstance(error, dict) and {"type", "message"} <= set(error)))
-        and type(head["seconds"]) in (int, float)
-    )
+def _read_record(line: bytes) -> dict[str, Any]:
+    """The record on a line. ValueError where `make_record` could not have made it."""
+    record: dict[str, Any] = parse_json(line)
+    if isinstance(record, dict) and has_large_number(line):
+        # Written before such numbers counted as infinite.
+        curve = {name: plain(record.get(name)) for name in ("updates", "epochs", "convex")}
+        record = {**record, **curve}
+    RECORD(record)
+    if tuple(record) != _KEYS:
+        raise Wrong(f"the order of its names is not {', '.join(_KEYS)}")
+    _check_head(record)
+    diverged = leaves_bounds(objective(record["updates"], record["epochs"]))
+    if record["status"] not in FAILURES and diverged != (record["status"] == "diverged"):
+        raise Wrong(f"status: it is {record['status']}, but its objective tells otherwise")
+    return record
 
 
-def _is_record(record: Any) -> bool:
-    """Whether all is as `make_record` has it."""
-    if not (isinstance(record, dict) and tuple(record) == _KEYS and _is_head(record)):
-        return False
-    updates, epochs = record["updates"], record["epochs"]
-    return (
-        isinstance(updates, dict)
-        and all(isinstance(x, list) and set(map(type, x)) <= _NUMBERS for x in updates.values())
-        and isinstance(epochs, list)
-        and all(isinstance(x, dict) and type(x.get("dev_f1")) in _NUMBERS for x in epochs)
-        and isinstance(record["convex"], (dict, type(None)))
-    )
+def _check_head(head: Mapping[str, Any]) -> None:
+    """Whether the parts of a record, but for its curve, agree. Raises Wrong where they do not."""
+    if head["id"] != trial_id(head["config"], head["seed"]):
+        raise Wrong("id: it is that of another config or seed")
+    if (head["error"] is not None) != (head["status"] in FAILURES):
+        raise Wrong(f"error: it does not go with the status {head['status']}")
 
 
 def _latest(line: bytes, name: str) -> float | None:
@@ -308,58 +347,3 @@ def _latest(line: bytes, name: str) -> float | None:
         start = max(start, line.rfind(b",", start, end)) + 1
     number = _NUMBER.match(line, start)
     return None if number is None else float(number[0])
-
-
-def _whole_lines(path: Path) -> int:
-    """The size of a file up to the end of its last whole line."""
-    with open(path, "rb") as file:
-        end = file.seek(0, os.SEEK_END)
-        while end:
-            begin = max(0, end - (1 << 16))
-            file.seek(begin)
-            place = file.read(end - begin).rfind(b"\n")
-            if place >= 0:
-                return begin + place + 1
-            end = begin
-    return 0
-
-
-def write_study(folder: Path, about: Mapping[str, Any]) -> None:
-    """Write what a study is about: name, space, data and so on; see `Study`."""
-    folder.mkdir(parents=True, exist_ok=True)
-    write_json(folder / STUDY, {"format": FORMAT, **about})
-
-
-def read_study(folder: str | os.PathLike[str]) -> dict[str, Any]:
-    """Read what `write_study` wrote.
-
-    Raises:
-        StudyError: there is none, it is damaged, or of another format.
-    """
-    path = Path(folder) / STUDY
-    try:
-        about = json.loads(path.read_text(encoding="utf-8"))
-    except FileNotFoundError:
-        raise StudyError(f"{folder}: no study is there (no {STUDY})") from None
-    except ValueError as error:
-        raise _damaged_study(path, str(error)) from None
-    if not isinstance(about, dict) or about.get("format") != FORMAT:
-        raise StudyError(f"{path}: expected a study of format {FORMAT}")
-    for name, kinds in _ABOUT.items():
-        if not isinstance(about.get(name), kinds):
-            raise _damaged_study(path, f"{name} is missing, or of another type")
-    if not {"axes", "seeds", "fixed"} <= set(about["space"]):
-        raise _damaged_study(path, "the space lacks axes, seeds or fixed")
-    if about.get("measure") and not {"name", "maximize"} <= set(about["measure"]):
-        raise _damaged_study(path, "the measure lacks name or maximize")
-    for name in ("sizes", "baselines"):
-        if not set(map(type, (about.get(name) or {}).values())) <= {int, float}:
-            raise _damaged_study(path, f"{name} are no numbers")
-    return about
-
-
-def _damaged_study(path: Path, what: str) -> StudyError:
-    return StudyError(
-        f"{path}: the file is damaged: {what}; remove it, and the command that began the study "
-        "writes it again"
-    )

@@ -11,6 +11,7 @@ from typing import Any
 
 from rnnparse.errors import MissingExtraError
 from rnnparse.files import write_atomically
+from rnnparse.study.about import require_own
 from rnnparse.study.causes import causes
 from rnnparse.study.diagnose import RULES
 from rnnparse.study.evidence import EVIDENCE
@@ -70,7 +71,7 @@ def write_report(study: Source) -> Path:
 
     Raises:
         MissingExtraError: Jinja2 is not installed.
-        StudyError: there is no study, or it is damaged.
+        StudyError: there is no study, it is damaged, or a file of something else has that name.
 
     Example:
         >>> write_report("study")
@@ -79,6 +80,7 @@ def write_report(study: Source) -> Path:
     template = _template()
     results = load_results(study)
     path = results.folder / REPORT
+    require_own(path, b"which settings converge, and why the others do not</title>")
     parts = template.generate(_context(results))
     write_atomically(path, lambda file: file.writelines(part.encode("utf-8") for part in parts))
     return path
@@ -178,10 +180,11 @@ def write_csv(study: Source) -> Path:
         The path of the table.
 
     Raises:
-        StudyError: there is no study, or it is damaged.
+        StudyError: there is no study, it is damaged, or a file of something else has that name.
     """
     results = load_results(study)
     path = results.folder / TABLE
+    require_own(path, b",seed,status,diagnosis,advice,error,seconds,")
     text = io.StringIO(newline="")
     writer = csv.writer(text, lineterminator="\n")
     writer.writerow(_columns(results))

@@ -10,8 +10,9 @@ from typing import Any
 from rnnparse.study.diagnose import LABELS, RULES
 from rnnparse.study.evidence import EVIDENCE
 from rnnparse.study.layout import beside, best_of, map_axes, place_of_values
-from rnnparse.study.records import STATUSES, canonical
+from rnnparse.study.records import canonical
 from rnnparse.study.results import TITLES, Results, series, title
+from rnnparse.study.schema import STATUSES
 from rnnparse.study.stretches import draw_together, stretch_edges
 
 MOST_POINTS = 100

@@ -13,12 +13,14 @@ from typing import Any
 
 import numpy as np
 
-from rnnparse.errors import StudyError
+from rnnparse.errors import RnnparseError, StudyError
+from rnnparse.study.about import read_study
 from rnnparse.study.comparison import Comparison, against_best, best_epoch
 from rnnparse.study.curve import OBJECTIVES
 from rnnparse.study.diagnose import Diagnosis, diagnose_all
-from rnnparse.study.grid import Grid
-from rnnparse.study.records import RecordFile, canonical, data_hash, read_study
+from rnnparse.study.effect import examples, in_effect
+from rnnparse.study.grid import Grid, check_setting
+from rnnparse.study.records import RecordFile, canonical, data_hash
 from rnnparse.study.summary import command, rows
 from rnnparse.study.trends import student_quantile
 
@@ -239,6 +241,18 @@ class Results:
             return None
         return command(record["config"], seed=record["seed"], fixed=space["fixed"])
 
+    @cached_property
+    def effects(self) -> list[dict[str, Any]]:
+        """Of each setting, what its values come to: equal where settings do the same."""
+        size = examples(self.about)
+        configs = [row["config"] for row in self.settings]
+        return [{k: in_effect(k, value, size) for k, value in c.items()} for c in configs]
+
+    def same(self, setting: int) -> list[int]:
+        """The other settings that do the same as one."""
+        keys = [canonical(effect) for effect in self.effects]
+        return [i for i, key in enumerate(keys) if key == keys[setting] and i != setting]
+
     def name(self, setting: int) -> str:
         """What tells a setting from the others."""
         config = self.settings[setting]["config"]
@@ -264,16 +278,33 @@ def load_results(study: Source) -> Results:
     about = read_study(study)
     pairs: dict[tuple[int, int], tuple[int, int]] = {}
     file, data = RecordFile(study), data_hash(about["data"])
-    found: dict[str, dict[str, Any]] = {}
+    kept: dict[str, dict[str, Any]] = {}
     for record in file:
-        if record["data"] != data:
+        try:
+            _check_belongs(record, about, data)
+        except RnnparseError as error:
             raise StudyError(
-                f"{file.path}: the trial {record['id']} is of other data than the study; remove "
-                "its line"
-            )
-        found[record["id"]] = _shared(record, pairs)
-    records = list(found.values())
+                f"{file.path}: the trial {record['id']} is none of this study: {error}; remove its "
+                "line"
+            ) from None
+        kept[record["id"]] = _shared(record, pairs)
+    records = list(kept.values())
     return Results(Path(study), about, records, diagnose_all(records))
+
+
+def _check_belongs(record: Mapping[str, Any], about: Mapping[str, Any], data: str | None) -> None:
+    """Raise an error where a record cannot be one of a study."""
+    if record["data"] != data:
+        raise StudyError("it is of other data")
+    if "rates" in about["space"]:
+        check_setting(record["config"])
+    gold = about["gold"]
+    for epoch in record["epochs"] if gold is not None else ():
+        counts = epoch.get("dev_counts") or ()
+        if counts and len(counts) != len(gold):
+            raise StudyError(f"it was scored on {len(counts)} sentences, but gold has {len(gold)}")
+        if any(matched > most for (matched, _), most in zip(counts, gold, strict=False)):
+            raise StudyError("more brackets are matched than gold has")
 
 
 def _shared(

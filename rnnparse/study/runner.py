@@ -17,19 +17,13 @@ from joblib import cpu_count
 
 from rnnparse.errors import ConfigError, StudyError
 from rnnparse.folders import remove_known
+from rnnparse.study.about import STUDY, check_about, read_study, write_study
 from rnnparse.study.backends import check_backend, open_pool
 from rnnparse.study.curve import plain
 from rnnparse.study.driver import Driver
 from rnnparse.study.progress import Measure, Progress
-from rnnparse.study.records import (
-    FAILURES,
-    STUDY,
-    RecordFile,
-    canonical,
-    data_hash,
-    read_study,
-    write_study,
-)
+from rnnparse.study.records import RecordFile, canonical, data_hash
+from rnnparse.study.schema import FAILURES
 from rnnparse.study.space import Space, Trial
 from rnnparse.study.worker import Task, versions
 
@@ -86,7 +80,8 @@ class Study:
         by_content: fixed settings that may change as long as `data` does not, such as paths.
 
     Raises:
-        ConfigError: an unknown backend, or a function that cannot be sent.
+        ConfigError: an unknown backend, a function that cannot be sent, or a name, path or other
+            text that is not UTF-8.
 
     Example:
         >>> def descend(config, seed):
@@ -128,6 +123,7 @@ class Study:
         self.data, self.gold, self.command = plain(dict(data or {})), plain(gold), command
         self.sizes, self.baselines = (_known(found or {}) for found in (sizes, baselines))
         self.measure, self.cost = Measure(measure, maximize), cost
+        check_about(self._about(_now()))
         self.trials, self.retry, self.by_content = self.space.trials(), retry, by_content
         self._function = _pickled(objective_fn)
 
@@ -216,22 +212,22 @@ class Study:
 
     def _describe(self) -> None:
         """Write what the study is about. StudyError where the folder has one of other data."""
-        created = self.check() or datetime.now(timezone.utc).isoformat(timespec="seconds")
-        write_study(
-            self.folder,
-            {
-                "name": self.name,
-                "space": self.space.to_dict(),
-                "created": created,
-                "versions": versions(),
-                "data": self.data,
-                "sizes": self.sizes,
-                "gold": self.gold,
-                "baselines": self.baselines,
-                "measure": {"name": self.measure.name, "maximize": self.measure.maximize},
-                "command": self.command,
-            },
-        )
+        write_study(self.folder, self._about(self.check() or _now()))
+
+    def _about(self, created: str) -> dict[str, Any]:
+        """What `study.json` says."""
+        return {
+            "name": self.name,
+            "space": self.space.to_dict(),
+            "created": created,
+            "versions": versions(),
+            "data": self.data,
+            "sizes": self.sizes,
+            "gold": self.gold,
+            "baselines": self.baselines,
+            "measure": {"name": self.measure.name, "maximize": self.measure.maximize},
+            "command": self.command,
+        }
 
     def _run(
         self, waiting: Sequence[Trial], ended: Sequence[Mapping[str, Any]], show: bool
@@ -277,6 +273,10 @@ class Study:
             f"{len(ended)} of {len(self.trials)} trials are kept in {self.folder}; "
             f"the same command runs the others{how}"
         )
+
+
+def _now() -> str:
+    return datetime.now(timezone.utc).isoformat(timespec="seconds")
 
 
 @contextmanager

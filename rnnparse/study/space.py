@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import math
+import reprlib
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from itertools import combinations, product
@@ -10,11 +12,13 @@ from typing import Any, NamedTuple
 from rnnparse.errors import ConfigError
 from rnnparse.study.curve import plain
 from rnnparse.study.records import canonical, trial_id
+from rnnparse.study.schema import Wrong, anything
 
 RATES = ("learning_rate", "rate", "lr", "step_size", "eta")
 """Names of axes that are taken for the learning rate, by which trials of one problem may differ."""
 
 _WINDOW = 50
+_MOST = 100_000  # runs
 
 
 class Trial(NamedTuple):
@@ -42,7 +46,8 @@ class Space:
             the same.
 
     Raises:
-        ConfigError: an axis without values, or named `seed`, or a value that JSON cannot hold.
+        ConfigError: an axis without values, or named `seed`, a value that JSON cannot hold, or more
+            than 100,000 runs.
 
     Example:
         >>> space = Space({"rate": [0.1, 0.01], "width": [8, 16]}, seeds=(0, 1))
@@ -55,6 +60,11 @@ class Space:
     fixed: Mapping[str, Any] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
+        self._make_plain()
+        require_few(self.runs())
+
+    def _make_plain(self) -> None:
+        """Keep axes, seeds and fixed settings as JSON has them. ConfigError where it cannot."""
         if "seed" in self.axes:
             raise ConfigError("seed is no axis, as settings are compared over seeds: give seeds")
         axes = {name: plain_axis(name, values) for name, values in self.axes.items()}
@@ -65,6 +75,10 @@ class Space:
         fixed = {name: _plain_value(name, value) for name, value in self.fixed.items()}
         for name, value in (("axes", axes), ("seeds", seeds), ("fixed", fixed)):
             object.__setattr__(self, name, value)
+
+    def runs(self) -> int:
+        """How many trials there are at most, without making them."""
+        return math.prod(map(len, self.axes.values())) * len(self.seeds)
 
     def trials(self) -> list[Trial]:
         """All trials, in an order in which any first part gives an overview.
@@ -86,6 +100,12 @@ class Space:
         """The space as `study.json` has it."""
         axes = {name: list(values) for name, values in self.axes.items()}
         return {"axes": axes, "seeds": list(self.seeds), "fixed": dict(self.fixed)}
+
+
+def require_few(runs: int) -> None:
+    """Raise ConfigError for more runs than a study can have."""
+    if runs > _MOST:
+        raise ConfigError(f"the grid has {runs:,} runs, more than {_MOST:,}; give fewer values")
 
 
 def overview(configs: Sequence[dict[str, Any]]) -> list[dict[str, Any]]:
@@ -132,9 +152,10 @@ def plain_axis(name: str, values: Iterable[Any]) -> tuple[Any, ...]:
 
 def _plain_value(name: str, value: Any) -> Any:
     try:
-        found = plain(value)
-    except TypeError as error:
+        kept = plain(value)
+        anything(kept)
+    except (TypeError, Wrong) as error:
         raise ConfigError(f"{name}: {error}") from None
-    if found is None and value is not None:
-        raise ConfigError(f"{name}: {value!r} is not a finite number")
-    return found
+    if kept is None and value is not None:
+        raise ConfigError(f"{name}: {reprlib.repr(value)} is not a finite number, or too large")
+    return kept

@@ -18,6 +18,7 @@ from rnnparse.study.comparison import (
     indistinguishable,
 )
 from rnnparse.study.diagnose import LABELS, Diagnosis
+from rnnparse.study.effect import BATCHES, in_effect
 from rnnparse.study.grid import LM
 from rnnparse.study.records import canonical
 
@@ -107,7 +108,11 @@ def best(rows: Sequence[Row], by: str = "dev_f1") -> Row | None:
 
 
 def edges(
-    space: Any, best: Row | Mapping[str, Any], *, lower_rate: bool = False
+    space: Any,
+    best: Row | Mapping[str, Any],
+    *,
+    lower_rate: bool = False,
+    size: int | None = None,
 ) -> list[str]:
     """Warnings for the numeric axes on whose edge the best setting lies.
 
@@ -115,6 +120,7 @@ def edges(
         space: a `Space` or `Grid`, or what `study.json` has of it: {"axes": …, "rates"?: …}.
         best: a row of `rows`, or its config.
         lower_rate: whether its diagnosis asks for a lower rate; then the highest is no edge.
+        size: how many examples there are; no batch is larger.
 
     Returns:
         A sentence an axis, with the value to try next. Axes with one value have no edge, and 0 is
@@ -131,16 +137,16 @@ def edges(
     for name, values in known["axes"].items():
         if name == "learning_rate":
             values = rates.get(config.get("optimizer")) or values
-        value = config.get(name)
-        if not all(map(_is_number, values)) or value not in values:
+        if not all(map(_is_number, values)) or config.get(name) not in values:
             continue
-        numbers = sorted(set(values))
+        value = in_effect(name, config[name], size)
+        numbers = sorted({in_effect(name, other, size) for other in values})
         if len(numbers) < 2:
             continue
         if value == numbers[-1]:
-            if lower_rate and name == "learning_rate":
+            if (lower_rate and name == "learning_rate") or (name in BATCHES and value == size):
                 continue
-            found.append(_edge(name, value, "highest", numbers[-2]))
+            found.append(_edge(name, value, "highest", numbers[-2], size))
         elif value == numbers[0] and not (value == 0 and numbers[1] > 0):
             found.append(_edge(name, value, "lowest", numbers[1]))
     return found
@@ -164,13 +170,14 @@ def _is_number(value: Any) -> bool:
     return isinstance(value, (int, float)) and not isinstance(value, bool)
 
 
-def _edge(name: str, value: float, which: str, neighbour: float) -> str:
+def _edge(name: str, value: float, which: str, neighbour: float, size: int | None = None) -> str:
     text = f"{name}: the best value, {_text(value)}, is the {which} that was tried"
     following: float = value
     if value > 0 and neighbour > 0:
         following = float(f"{value * value / neighbour:.3g}")
         if isinstance(value, int):
             following = max(1, round(following))
+        following = in_effect(name, following, size)
     return text if following == value else f"{text}; try {_text(following)}, too"
 
 

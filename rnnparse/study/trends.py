@@ -11,8 +11,8 @@ from typing import NamedTuple
 
 import numpy as np
 
-HUGE = 1e100
-"""Greater magnitudes count as infinite, as squares of them are."""
+from rnnparse.study.schema import HUGE
+
 LEAST_POINTS = 4
 """A trend needs so many points."""
 _NORMAL_975 = 1.959963984540054

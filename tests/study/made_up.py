@@ -15,9 +15,10 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from rnnparse.study.about import write_study
 from rnnparse.study.curve import Curve
 from rnnparse.study.grid import Grid
-from rnnparse.study.records import RECORDS, canonical, data_hash, make_record, write_study
+from rnnparse.study.records import RECORDS, canonical, data_hash, make_record
 
 QUESTION = {
     "optimizer": ("sgd", "adagrad", "adam"),

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 import random
+import re
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -13,6 +14,7 @@ import pytest
 from rnnparse.study.causes import axis_shares, causes
 from rnnparse.study.curve import Curve
 from rnnparse.study.diagnose import diagnose_all
+from rnnparse.study.finding import best_card, warnings
 from rnnparse.study.grid import Grid
 from rnnparse.study.records import make_record
 from rnnparse.study.results import Results
@@ -44,16 +46,52 @@ def test_an_axis_that_decides_alone_explains_all() -> None:
     found = grid(lambda a, b: 80.0 + a)
     assert axis_shares(found) == {"a": pytest.approx(1.0), "b": 0.0}
     assert causes(found)[-1].startswith(
-        "Of the differences in dev F1 between the settings, each axis by itself explains: a 100 %; "
+        "Of the differences in dev F1 between the settings, the axes explain: a 100 %; "
     )
 
 
 def test_shares_are_those_of_the_sums_of_squares() -> None:
-    # a has the variance 5/4, b four times that; without interaction ε² loses (k − 1) MS_within.
+    # a has the variance 5/4, b four times that; nothing is left to chance.
     shares = axis_shares(grid(lambda a, b: a + 2.0 * b))
-    whole, by_a, by_b = 16 * 6.25, 16 * 1.25, 16 * 5.0
-    assert shares["a"] == pytest.approx(max(0.0, (by_a - 3 * (whole - by_a) / 12) / whole))
-    assert shares["b"] == pytest.approx((by_b - 3 * (whole - by_b) / 12) / whole)
+    assert shares == {"a": pytest.approx(0.2), "b": pytest.approx(0.8)}
+    # What is left, a term that neither explains, takes 3 of 9 degrees of freedom from each.
+    odd = axis_shares(grid(lambda a, b: a + 2.0 * b + (1 if (a + b) % 2 else -1)))
+    assert odd == {
+        "a": pytest.approx((20 - 3 * 16 / 9) / 116),
+        "b": pytest.approx((80 - 3 * 16 / 9) / 116),
+    }
+
+
+def test_axes_that_go_together_share_what_they_explain() -> None:
+    """As in the preset `quick`, where each optimizer has rates of its own."""
+    rates = {"sgd": (1.0, 0.3, 0.1), "adagrad": (0.1, 0.03, 0.01), "adam": (0.03, 0.01, 0.003)}
+    settings = [{"optimizer": name, "rate": rate} for name in rates for rate in rates[name]]
+    axes = {"optimizer": [*rates], "rate": sorted({x for own in rates.values() for x in own})}
+    draw = random.Random(3)
+    for _ in range(50):
+        effect = {rate: draw.gauss(0, 1) for rate in axes["rate"]}
+        records = [scored(s, 80.0 + effect[s["rate"]] + draw.gauss(0, 0.1)) for s in settings]
+        found = results(records, axes)
+        shares = axis_shares(found)
+        assert sum(shares.values()) <= 1 + 1e-9 and min(shares.values()) >= 0
+        told = [int(x) for x in re.findall(r" (\d+) %", causes(found)[-1])]
+        assert sum(told) <= 100, causes(found)
+
+
+def test_batches_of_all_examples_are_one_value_for_every_part() -> None:
+    axes = {"batch_size": [128, 256, 512, 1024], "rate": [0.1, 0.01, 0.001]}
+    settings = [{"batch_size": b, "rate": r} for b in axes["batch_size"] for r in axes["rate"]]
+    f1 = {128: 81.0, 256: 83.0, 512: 83.0, 1024: 83.0}
+    records = [scored(s, f1[s["batch_size"]] + s["rate"]) for s in settings]
+    found = results(records, axes)
+    found.about["sizes"] = {"train": 200, "dev": 20}  # type: ignore[index]
+    told = " ".join([*causes(found), *warnings(found), *best_card(found)["sentences"]])  # type: ignore[index]
+    assert "Batches of 256, 512 and 1024 are all 200 examples at once" in told
+    assert "batch size: the best" not in told and "try 2" not in told
+    assert "The same in effect: batch size 512, rate 0.1; batch size 1024, rate 0.1." in told
+    few = results(records[:6], {**axes, "batch_size": [128, 256]})
+    few.about["sizes"] = {"train": 200}  # type: ignore[index]
+    assert axis_shares(found) == axis_shares(few) == {}  # six settings, not twelve
 
 
 def test_noise_explains_nothing_in_the_mean() -> None:

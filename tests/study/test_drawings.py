@@ -10,7 +10,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from rnnparse.errors import MissingExtraError
+from rnnparse.errors import MissingExtraError, StudyError
 from rnnparse.study.curve import Curve
 from rnnparse.study.curve_plots import FEWEST_BANDED, draw_curves
 from rnnparse.study.hparams import write_hparams
@@ -252,6 +252,14 @@ def test_tensorboard_shows_settings_and_what_they_gave(tmp_path: Path) -> None:
             assert "final/dev_f1" not in values
         else:
             assert values["final/dev_f1"] == pytest.approx(expected)
+
+
+def test_drawings_replace_no_file_of_something_else(tmp_path: Path) -> None:
+    folder = plain_study(tmp_path, {"x": [1]}, lambda config, seed: Curve({"loss": [2.0, 1.0]}))
+    (folder / "curves.svg").write_text("<svg/>")
+    with pytest.raises(StudyError, match=r"curves.svg: rnnparse did not write this file"):
+        write_svg(folder)
+    assert not (folder / "map.svg").exists()
 
 
 def _session_groups(logs: Path) -> dict[str, object]:

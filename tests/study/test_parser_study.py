@@ -9,6 +9,7 @@ import pytest
 
 from rnnparse.config import TrainingConfig
 from rnnparse.errors import StudyError
+from rnnparse.study.about import write_study
 from rnnparse.study.curve import Curve
 from rnnparse.study.grid import Grid
 from rnnparse.study.parser_study import (
@@ -18,14 +19,20 @@ from rnnparse.study.parser_study import (
     plateau_settings,
     training_seconds,
 )
-from rnnparse.study.records import RecordFile, make_record, write_study
+from rnnparse.study.records import RecordFile, make_record
 from tests.training.runs import write_treebank
 
 WSJ = Size(sentences=3253, words=86_000)
 
 
 ABOUT: dict[str, Any] = {
-    **{"name": "t", "created": "", "versions": {}, "data": {}, "gold": None},
+    **{
+        "name": "t",
+        "created": "2026-01-02T03:04:05+00:00",
+        "versions": {},
+        "data": {},
+        "gold": None,
+    },
     "space": {"axes": {}, "seeds": [0], "fixed": {}},
 }
 

@@ -13,6 +13,7 @@ import pytest
 from rnnparse.study.curve import Curve
 from rnnparse.study.progress import Measure, Progress
 from rnnparse.study.records import RecordFile, make_record
+from rnnparse.study.schema import FAILURES
 from rnnparse.study.space import Space, Trial
 
 TRIALS = Space({"rate": [0.1, 0.01], "size": [3, 4], "same": ["x"]}).trials()
@@ -27,7 +28,9 @@ class Terminal(io.StringIO):
 
 def record(i: int, f1: float | None, status: str = "finished") -> dict[str, Any]:
     epochs = [{"epoch": 1, "f1": 1.0}, {"epoch": 2, "f1": f1}]
-    return make_record(TRIALS[i].config, 0, status, Curve({"objective": [1.0, 2.0]}, epochs))
+    error = {"type": "E", "message": ""} if status in FAILURES else None
+    curve = Curve({"objective": [1.0, 2.0]}, epochs)
+    return make_record(TRIALS[i].config, 0, status, curve, error=error)
 
 
 def settings(i: int) -> str:

@@ -6,6 +6,7 @@ import csv
 import html.parser
 import itertools
 import json
+import os
 import re
 import sys
 from collections.abc import Callable, Mapping, Sequence
@@ -15,6 +16,7 @@ from typing import Any
 import pytest
 
 from rnnparse.errors import MissingExtraError, StudyError
+from rnnparse.study.about import read_study, write_study
 from rnnparse.study.curve import Curve
 from rnnparse.study.diagnose import LABELS
 from rnnparse.study.records import (
@@ -22,8 +24,6 @@ from rnnparse.study.records import (
     RecordFile,
     data_hash,
     make_record,
-    read_study,
-    write_study,
 )
 from rnnparse.study.report import write_csv, write_report
 from rnnparse.study.results import load_results
@@ -95,7 +95,8 @@ def plain_study(
             curve = curves(trial.config, trial.seed)
             data = data_hash(about.get("data", {}))
             shared = {"data": data, "seconds": seconds}
-            record = make_record(trial.config, trial.seed, "finished", curve, **shared)
+            status = "diverged" if curve.diverged() else "finished"
+            record = make_record(trial.config, trial.seed, status, curve, **shared)
             file.write(json.dumps(record) + "\n")
     return folder
 
@@ -132,7 +133,8 @@ def test_the_report_is_one_file_that_asks_for_nothing(folder: Path, page: Page) 
 
 def test_the_report_takes_the_place_of_the_old_one_whole(tmp_path: Path) -> None:
     folder = study_folder(tmp_path, {"learning_rate": (0.1,)}, examples=500)
-    (folder / "report.html").write_text("old")
+    write_report(folder)
+    (folder / "report.html").write_text((folder / "report.html").read_text()[:9999])
     assert write_report(folder) == folder / "report.html"
     assert Page(folder / "report.html").texts("h1") == ["made up"]
     assert {path.name for path in folder.iterdir()} == {
@@ -140,6 +142,23 @@ def test_the_report_takes_the_place_of_the_old_one_whole(tmp_path: Path) -> None
         "study.json",
         "report.html",
     }
+
+
+@pytest.mark.parametrize(
+    ("name", "write"), [("report.html", write_report), ("report.csv", write_csv)]
+)
+def test_no_report_replaces_a_file_of_something_else(
+    tmp_path: Path, name: str, write: Callable[[Path], Path]
+) -> None:
+    folder = study_folder(tmp_path, {"learning_rate": (0.1,)}, examples=500)
+    (folder / name).write_text("mine")
+    with pytest.raises(StudyError, match=f"{name}: rnnparse did not write this file"):
+        write(folder)
+    assert (folder / name).read_text() == "mine"
+    (folder / name).unlink()
+    os.mkfifo(folder / name)
+    with pytest.raises(StudyError, match=f"{name} is not a regular file; move it away"):
+        write(folder)
 
 
 def test_the_page_has_the_numbers_of_the_records(folder: Path, page: Page) -> None:
@@ -345,16 +364,19 @@ def test_a_folder_without_a_study_is_an_error_of_one_line(tmp_path: Path) -> Non
 def test_of_several_records_of_a_trial_the_last_counts(tmp_path: Path) -> None:
     folder = study_folder(tmp_path, QUICK)
     lines = (folder / RECORDS).read_text().splitlines(keepends=True)
-    (folder / RECORDS).write_text("".join([lines[0].replace("finished", "diverged"), *lines]))
+    (folder / RECORDS).write_text("".join([lines[0].replace("made-up", "earlier"), *lines]))
     found = load_results(folder).records
-    assert [record["status"] for record in found] == ["finished"] * 9
+    assert [record["host"] for record in found] == ["made-up"] * 9
 
 
 def test_records_of_other_data_are_not_mixed_with_those_of_the_study(tmp_path: Path) -> None:
     folder = study_folder(tmp_path, QUICK)
     about = read_study(folder)
     write_study(folder, {**about, "data": {"train.mrg": "0"}})
-    with pytest.raises(StudyError, match=r"records.jsonl: the trial [0-9a-f]{16} is of other data"):
+    with pytest.raises(
+        StudyError,
+        match=r"records.jsonl: the trial [0-9a-f]{16} is none of this study: it is of other data",
+    ):
         load_results(folder)
 
 

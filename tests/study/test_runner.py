@@ -16,9 +16,10 @@ from typing import Any
 import pytest
 
 from rnnparse.errors import ConfigError, MissingExtraError, StudyError
+from rnnparse.study.about import read_study
 from rnnparse.study.curve import Curve
 from rnnparse.study.grid import Grid
-from rnnparse.study.records import RecordFile, data_hash, read_study, trial_id, without_times
+from rnnparse.study.records import RecordFile, data_hash, trial_id, without_times
 from rnnparse.study.runner import Study
 from rnnparse.study.space import Space
 
@@ -68,7 +69,7 @@ WAYS = {
     "exhausted": ("out of memory", {"type": "ResourceExhaustedError", "message": "OOM"}),
     "exit": ("failed", {"type": "SystemExit", "message": "3"}),
     "nothing": ("failed", "the trial function gave None; expected a Curve"),
-    "no number": ("failed", "updates need a number as objective, not 'x'"),
+    "no number": ("failed", "an update: objective: expected a number or null, not 'x'"),
 }
 
 
@@ -421,6 +422,7 @@ def test_a_plan_estimates_by_what_trials_have_taken(tmp_path: Path) -> None:
     from rnnparse.study.records import make_record
 
     space = {"x": [1, 2, 3, 4]}
+    error = {"type": "E", "message": ""}
     study = Study(space, outcomes(), tmp_path, jobs=2)
     plan = study.plan()
     assert (len(plan.trials), plan.ended, plan.jobs, plan.seconds) == (4, 0, 2, None)
@@ -428,7 +430,7 @@ def test_a_plan_estimates_by_what_trials_have_taken(tmp_path: Path) -> None:
     assert costed.plan().seconds == 5.0
     with RecordFile(tmp_path) as file:
         file.append(make_record({"x": 1}, 0, "finished", Curve(), seconds=10.0))
-        file.append(make_record({"x": 2}, 0, "failed", Curve(), seconds=1000.0))
+        file.append(make_record({"x": 2}, 0, "failed", Curve(), error=error, seconds=1000.0))
     plan = study.plan()
     assert [t.config["x"] for t in plan.trials] == [
         t.config["x"] for t in study.trials if t.config["x"] > 2

@@ -127,6 +127,16 @@ def test_a_best_value_on_the_edge_is_warned_of() -> None:
     assert edges(grid, {"config": config}) == edges(grid.to_dict(), config)
 
 
+def test_no_batch_is_larger_than_the_training_set() -> None:
+    space = {"axes": {"batch_size": [64, 128, 256, 512]}}
+    assert edges(space, {"batch_size": 512}, size=200) == []
+    assert edges(space, {"batch_size": 256}, size=200) == []
+    assert edges(space, {"batch_size": 512}, size=600) == [
+        "batch_size: the best value, 512, is the highest that was tried; try 600, too"
+    ]
+    assert edges({"axes": {"batch_size": [256, 512]}}, {"batch_size": 256}, size=200) == []
+
+
 def test_there_is_no_edge_at_zero_nor_where_nothing_varies_nor_among_names() -> None:
     space = {"axes": {"l2": [0, 0.1, 1], "kappa": [0.1], "tie": ["first", "gold"]}}
     assert edges(space, {"l2": 0, "kappa": 0.1, "tie": "gold"}) == []
