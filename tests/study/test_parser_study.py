@@ -41,6 +41,8 @@ def record(optimizer: str, rate: float, *f1: float, **more: Any) -> dict[str, An
     config = {"optimizer": optimizer, "learning_rate": rate, "epochs": len(f1), "patience": 9}
     epochs = [{"epoch": i, "dev_f1": value} for i, value in enumerate(f1, 1)]
     curve = Curve({"objective": [1.0, 0.9, 0.8, 0.7]}, epochs)
+    if more.get("status") == "failed":
+        more["error"] = {"type": "E", "message": ""}
     return make_record(config, more.pop("seed", 0), more.pop("status", "finished"), curve, **more)
 
 
