@@ -29,6 +29,7 @@ if TYPE_CHECKING:
     from rnnparse.study.runner import Study
     from rnnparse.training.pipeline import train
     from rnnparse.trees.brackets import load_trees, read_trees, write_trees
+    from rnnparse.trees.style import TreebankStyle
 
 __version__ = "0.1.0"
 
@@ -46,6 +47,7 @@ _HOMES = {
     "ScoredTree": "rnnparse.parser",
     "Study": "rnnparse.study.runner",
     "TrainingConfig": "rnnparse.config",
+    "TreebankStyle": "rnnparse.trees.style",
     "check_external": "rnnparse.losses.external",
     "evaluate": "rnnparse.evaluation",
     "external_loss": "rnnparse.losses.external",
@@ -75,6 +77,7 @@ __all__ = [
     "ScoredTree",
     "Study",
     "TrainingConfig",
+    "TreebankStyle",
     "check_external",
     "evaluate",
     "external_loss",

@@ -10,6 +10,7 @@ from numbers import Integral, Real
 from typing import Any
 
 from rnnparse.errors import ConfigError
+from rnnparse.trees.style import DEFAULT_STYLE, TreebankStyle
 
 TARGETS = ("gold", "oracle")
 TIES = ("first", "uniform", "gold")
@@ -73,6 +74,7 @@ class TrainingConfig:
             `rnnparse.training.network_telemetry`.
         tensorboard: folder for TensorBoard logs, or None.
         cache: folder for k-best lists, or None for the user's cache folder.
+        style: the conventions of treebank and dev; a mapping of its attributes will do.
 
     Paths may be given as `pathlib.Path`, numbers as NumPy's; both are kept as plain values.
 
@@ -108,6 +110,7 @@ class TrainingConfig:
     telemetry: bool = False
     tensorboard: str | None = None
     cache: str | None = None
+    style: TreebankStyle = DEFAULT_STYLE
 
     def __post_init__(self) -> None:
         for field in fields(self):
@@ -142,8 +145,14 @@ class TrainingConfig:
         return cls(**values)
 
     def to_dict(self) -> dict[str, Any]:
-        """The settings as a plain dict, which goes through JSON unchanged."""
-        return {**asdict(self), "freeze": list(self.freeze)}
+        """The settings as a plain dict, which goes through JSON unchanged.
+
+        The style is there as far as it is not the usual one.
+        """
+        settings = {**asdict(self), "freeze": list(self.freeze), "style": self.style.to_dict()}
+        if not settings["style"]:
+            del settings["style"]
+        return settings
 
 
 def _plain(name: str, kind: str, value: Any) -> Any:
@@ -161,6 +170,8 @@ def _plain(name: str, kind: str, value: Any) -> Any:
         number = isinstance(value, Real) and not isinstance(value, bool)
         _require(number and _is_finite(value), f"{name} must be a finite number, not {shown}")
         value = float(value)
+    elif kind == "TreebankStyle":
+        value = value if isinstance(value, TreebankStyle) else TreebankStyle.from_dict(value)
     elif kind.startswith("tuple"):
         value = (value,) if isinstance(value, str) else value
         several = isinstance(value, (list, tuple)) and all(isinstance(x, str) for x in value)

@@ -19,6 +19,7 @@ from rnnparse.models.store import ForestStore
 from rnnparse.threads import in_order
 from rnnparse.trees.brackets import unescape_token
 from rnnparse.trees.cleaning import clean, words
+from rnnparse.trees.style import AS_GIVEN
 from rnnparse.trees.tokenize import tokenize
 
 if TYPE_CHECKING:
@@ -273,7 +274,7 @@ def load(path: str | os.PathLike[str]) -> Parser:
 
 
 def _cleaned(tree: Tree) -> Tree:
-    cleaned = clean(tree)
+    cleaned = clean(tree, AS_GIVEN)
     if cleaned is None:
         raise ValueError("the tree has no word")
     return cleaned

@@ -6,6 +6,7 @@ import argparse
 import sys
 
 from rnnparse.cli.text import print_json, whole
+from rnnparse.cli.treebank_style import add_encoding
 
 NAME = "evalb"
 HELP = "score a file of trees against gold trees, as the program EVALB does"
@@ -35,6 +36,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "-e", "--max-error", type=whole, metavar="N", help="in place of the parameters' MAX_ERROR"
     )
+    add_encoding(parser)
     parser.add_argument(
         "--json",
         action="store_true",
@@ -48,9 +50,10 @@ def run(args: argparse.Namespace) -> int:
     from rnnparse.evaluation import EvalbParams, evalb_files, evaluate_files
 
     params = EvalbParams.load(args.prm) if args.prm else EvalbParams.collins()
+    options = {"max_error": args.max_error, "encoding": getattr(args, "encoding", None)}
     if not args.json:
-        return evalb_files(args.gold, args.test, params, max_error=args.max_error)
-    evaluation = evaluate_files(args.gold, args.test, params, max_error=args.max_error)
+        return evalb_files(args.gold, args.test, params, **options)
+    evaluation = evaluate_files(args.gold, args.test, params, **options)
     for message in evaluation.messages:
         print(message, file=sys.stderr)
     print_json({**evaluation.summary(), "stopped": evaluation.stopped})

@@ -5,22 +5,25 @@ from __future__ import annotations
 import argparse
 import time
 from collections.abc import Callable
-from dataclasses import asdict, replace
+from dataclasses import asdict, dataclass, replace
 from typing import TYPE_CHECKING, Any
 
 from rnnparse.cli.text import columns, number, numbers, print_json, setting, warn
+from rnnparse.cli.treebank_style import add_style, given_style
 from rnnparse.errors import TreebankError
 
 if TYPE_CHECKING:
     from nltk.tree import Tree
 
     from rnnparse.evaluation import EvalbParams, Evaluation
+    from rnnparse.trees.style import TreebankStyle
 
 NAME = "evaluate"
 HELP = "parse the words of gold trees and score the result"
 DESCRIPTION = """\
 Take the words of gold trees (not their tags), parse them, and score the trees by EVALB's rules
-with COLLINS parameters, over all lengths."""
+with COLLINS parameters, over all lengths. A gold tree without words, as one that holds only traces,
+is answered by (()) and does not count. Malformed gold trees are skipped and counted."""
 EPILOG = """\
 examples:
   rnnparse evaluate model test.mrg
@@ -72,8 +75,9 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--against",
         metavar="TREES",
-        help="trees of another parser for the same sentences, one each: add the difference in F1, "
-        "its 95 %% interval and p-value (paired bootstrap)",
+        help="trees of another parser for the same sentences, one each, in UTF-8, with (()) where "
+        "there is none: add the difference in F1, its 95 %% interval and p-value (paired "
+        "bootstrap)",
     )
     parser.add_argument("--out", metavar="FILE", help="write the trees here")
     parser.add_argument(
@@ -83,6 +87,20 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         "--seed", type=setting("seed"), default=0, metavar="N", help="of the bootstrap (default: 0)"
     )
     parser.add_argument("--json", action="store_true", help="print JSON")
+    add_style(parser)
+
+
+@dataclass(frozen=True)
+class _Gold:
+    """Gold trees in their order.
+
+    Attributes:
+        trees: as EVALB is to see them; without children where there are no words.
+        cleaned: as a parser puts them out; None where there are no words.
+    """
+
+    trees: list[Tree]
+    cleaned: list[Tree | None]
 
 
 def run(args: argparse.Namespace) -> int:
@@ -92,11 +110,11 @@ def run(args: argparse.Namespace) -> int:
 
     params = EvalbParams.load(args.prm) if args.prm else EvalbParams.collins()
     params = replace(params, delete_by=args.delete_by)
-    gold, sentences = _read_gold(args.gold)
-    test, about = _parse(args, sentences)
+    gold = _read_gold(args.gold, _style(args))
+    test, about = _parse(args, gold)
     if args.out:
         write_trees(test, args.out)
-    evaluation = evaluate(gold, test, params)
+    evaluation = evaluate(gold.trees, test, params)
     parts = _extra_parts(args, gold, test, evaluation)
     if args.json:
         extra = {name: value for name, value, _ in parts}
@@ -109,51 +127,61 @@ def run(args: argparse.Namespace) -> int:
     return 0
 
 
-def _read_gold(path: str) -> tuple[list[Tree], list[list[str]]]:
-    """Gold trees as EVALB is to see them, and their words, traces left out.
+def _style(args: argparse.Namespace) -> TreebankStyle:
+    from rnnparse.trees.style import TreebankStyle
 
-    Nothing but the root changes: our trees have the root TOP, which COLLINS deletes.
+    return TreebankStyle.from_dict(given_style(args).get("style", {}))
+
+
+def _read_gold(path: str, style: TreebankStyle) -> _Gold:
+    """Gold trees without traces; but for that, nothing but the root changes.
+
+    Our trees have the root TOP, which COLLINS deletes.
     """
-    from rnnparse.trees.brackets import escape_token, load_trees
-    from rnnparse.trees.cleaning import clean, set_words, words
+    from nltk.tree import Tree
+
+    from rnnparse.trees.cleaning import ROOT, prune
+    from rnnparse.trees.corpus import read_clean
     from rnnparse.trees.scanner import ROOT_LABELS
 
-    gold, sentences = [], []
-    for tree in load_trees(path):
-        cleaned = clean(tree)
-        if cleaned is None:
-            continue
-        if tree.label() in ROOT_LABELS:
-            tree.set_label(cleaned.label())
-        set_words(tree, map(escape_token, words(tree)))
-        gold.append(tree)
-        sentences.append([escape_token(word) for word in words(cleaned)])
-    if not gold:
+    gold = _Gold([], [])
+    for tree, cleaned in read_clean(path, style, keep_empty=True):
+        pruned = prune(tree, style) or Tree(ROOT, [])
+        if pruned.label() in ROOT_LABELS:
+            pruned.set_label(ROOT)
+        gold.trees.append(pruned)
+        gold.cleaned.append(cleaned)
+    if not any(gold.cleaned):
         raise TreebankError("no tree with words in here", path)
-    return gold, sentences
+    return gold
 
 
-def _parse(
-    args: argparse.Namespace, sentences: list[list[str]]
-) -> tuple[list[Tree], dict[str, Any]]:
+def _parse(args: argparse.Namespace, gold: _Gold) -> tuple[list[Tree], dict[str, Any]]:
     """The best tree of each sentence, and how the parsing went."""
+    from nltk.tree import Tree
     from tqdm import tqdm
 
     from rnnparse.parser import load
-    from rnnparse.trees.cleaning import set_words
+    from rnnparse.trees.cleaning import set_words, words
 
     model = load(args.model)
     started = time.perf_counter()
+    places = [place for place, tree in enumerate(gold.cleaned) if tree is not None]
+    sentences = [words(tree) for tree in gold.cleaned if tree is not None]
     results = model.parse_many(sentences, scorer=args.scorer, jobs=args.jobs)
-    test, glued = [], []
-    for index, result in enumerate(
-        tqdm(results, total=len(sentences), unit=" sentences", disable=None), start=1
-    ):
-        tree = result.trees[0].tree
-        set_words(tree, sentences[index - 1])  # EVALB compares words byte by byte
-        test.append(tree)
+    test, glued = [Tree("", []) for _ in gold.trees], []
+    progress = tqdm(results, total=len(sentences), unit=" sentences", disable=None)
+    for place, sentence, result in zip(places, sentences, progress, strict=True):
+        test[place] = result.trees[0].tree
+        set_words(test[place], sentence)  # EVALB compares words byte by byte
         if result.glued:
-            glued.append(index)
+            glued.append(place + 1)
+    empty = sorted(set(range(len(test))) - set(places))
+    if empty:
+        warn(
+            f"{len(empty)} gold tree(s) without words, answered by (()) and not counted: "
+            f"{numbers([place + 1 for place in empty])}"
+        )
     if glued:
         warn(
             f"{len(glued)} sentence(s) that the grammar does not span, with trees glued from "
@@ -203,13 +231,13 @@ Part = tuple[str, Any, str]
 
 
 def _extra_parts(
-    args: argparse.Namespace, gold: list[Tree], test: list[Tree], evaluation: Evaluation
+    args: argparse.Namespace, gold: _Gold, test: list[Tree], evaluation: Evaluation
 ) -> list[Part]:
     makers: list[tuple[bool, Callable[[], Part]]] = [
-        (args.by_label, lambda: _by_label(gold, test, evaluation.params)),
+        (args.by_label, lambda: _by_label(gold.trees, test, evaluation.params)),
         (args.by_length, lambda: _by_length(evaluation)),
-        (args.attachments, lambda: _attachments(gold, test)),
-        (bool(args.against), lambda: _against(args, gold, evaluation)),
+        (args.attachments, lambda: _attachments(gold.cleaned, test)),
+        (bool(args.against), lambda: _against(args, gold.trees, evaluation)),
     ]
     return [make() for wanted, make in makers if wanted]
 
@@ -244,13 +272,12 @@ def _by_length(evaluation: Evaluation) -> Part:
     return "by_length", [asdict(score) for score in scores], columns(header, rows)
 
 
-def _attachments(gold: list[Tree], test: list[Tree]) -> Part:
+def _attachments(gold: list[Tree | None], test: list[Tree]) -> Part:
     from rnnparse.evaluation.attachments import attachments
     from rnnparse.evaluation.totals import percentage
-    from rnnparse.trees.cleaning import clean
 
-    cleaned = [tree for tree in map(clean, gold) if tree is not None]
-    score = attachments(cleaned, test)
+    pairs = [(ours, theirs) for ours, theirs in zip(gold, test, strict=True) if ours is not None]
+    score = attachments([ours for ours, _ in pairs], [theirs for _, theirs in pairs])
     counts = {**score.by_label, "all": (score.correct, score.total)}
     rows = [
         (label, correct, total, number(percentage(correct, total)))
@@ -267,8 +294,11 @@ def _against(args: argparse.Namespace, gold: list[Tree], evaluation: Evaluation)
     from rnnparse.evaluation import evaluate
     from rnnparse.evaluation.report import paired_bootstrap
     from rnnparse.trees.brackets import load_trees
+    from rnnparse.trees.style import TreebankStyle
 
-    other = evaluate(gold, load_trees(args.against), evaluation.params)
+    # A tree that is skipped, or an empty one left out, would set the others out of step.
+    trees = load_trees(args.against, style=TreebankStyle(strict=True), keep_empty=True)
+    other = evaluate(gold, trees, evaluation.params)
     result = paired_bootstrap(evaluation, other, seed=args.seed)
     rows = [
         ("difference in F1", f"{result.difference:+.2f}"),

@@ -10,6 +10,7 @@ from pathlib import Path
 from rnnparse.cli.study_run import add_shared
 from rnnparse.cli.text import positive, print_json, setting, warn
 from rnnparse.cli.train import add_treebank, option
+from rnnparse.cli.treebank_style import given_style
 from rnnparse.config import OBJECTIVES, TIES, TrainingConfig
 
 NAME = "range"
@@ -77,6 +78,7 @@ def run(args: argparse.Namespace) -> int:
     from rnnparse.study.summary import command
 
     given = {name: value for name, value in vars(args).items() if name in _FIELDS}
+    given |= given_style(args)
     config = TrainingConfig.from_dict(given)
     rates = {"low": args.low, "high": args.high, "updates": args.updates}
     check_range_test(config, **rates)

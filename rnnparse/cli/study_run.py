@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 from rnnparse.cli.text import columns, positive, print_json, setting, warn
 from rnnparse.cli.train import add_treebank, option
+from rnnparse.cli.treebank_style import add_style, given_style
 from rnnparse.config import OBJECTIVES, TIES
 from rnnparse.errors import StudyError
 
@@ -112,6 +113,7 @@ def add_shared(parser: argparse.ArgumentParser) -> None:
         default=argparse.SUPPRESS,
         help="do not train these weights, see rnnparse train (may be given several times)",
     )
+    add_style(parser)
 
 
 def _add_running(parser: argparse.ArgumentParser) -> None:
@@ -211,7 +213,7 @@ def _grid(args: argparse.Namespace) -> Grid:
 
     given = vars(args)
     axes = {name: given[name] for name in (*AXES, "seeds", "damping") if name in given}
-    shared = {name: given[name] for name in _SHARED if name in given}
+    shared = {name: given[name] for name in _SHARED if name in given} | given_style(args)
     if args.grid is not None:
         grid = Grid.from_toml(args.grid, axes)
         return replace(grid, fixed={**grid.fixed, **shared})

@@ -8,6 +8,7 @@ from dataclasses import fields
 from typing import Any
 
 from rnnparse.cli.text import print_json, setting, warn
+from rnnparse.cli.treebank_style import add_style, given_style
 from rnnparse.config import ENGINES, LIMITS, OBJECTIVES, TARGETS, TIES, TrainingConfig
 
 NAME = "train"
@@ -18,7 +19,8 @@ best candidate trees of every sentence, and a recursive network learns to prefer
 The run stops when the development set shows no more gain; it ends with a table of scores."""
 EPILOG = """\
 A treebank is a file of bracketed trees, plain or gzip, a folder of such files, a pattern in quotes
-("wsj/0[2-9]/*.mrg"), or nltk:NAME for a corpus of NLTK. Traces and function tags are taken out.
+("wsj/0[2-9]/*.mrg"), or nltk:NAME for a corpus of NLTK. Traces and function tags are taken out;
+malformed trees are skipped and counted.
 
 A run that was interrupted leaves MODEL.partial and goes on with the same command and --resume; it
 ends with the same model as if nothing had happened. A model that is there is replaced only with
@@ -37,6 +39,7 @@ _DEFAULTS = {field.name: field.default for field in fields(TrainingConfig)}
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Declare the arguments; those of `TrainingConfig` are absent unless they are given."""
     _add_data(parser)
+    add_style(parser)
     _add_model(parser)
     _add_learning(parser)
     _add_running(parser)
@@ -45,7 +48,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 def run(args: argparse.Namespace) -> int:
     """Train and print the report."""
     given = {name: value for name, value in vars(args).items() if name in _DEFAULTS}
-    config = TrainingConfig.from_dict(given)
+    config = TrainingConfig.from_dict({**given, **given_style(args)})
     from rnnparse.training.pipeline import train
 
     report = train(

@@ -86,7 +86,7 @@ def attachments(
         raise TreebankError(f"{len(gold)} gold trees and {len(test)} test trees do not pair up")
     score = AttachmentScore(by_label={label: (0, 0) for label in labels})
     for number, (ours, theirs) in enumerate(zip(gold, test, strict=True), start=1):
-        sizes = len(ours.leaves()), len(theirs.leaves())
+        sizes = _word_count(ours), _word_count(theirs)
         if sizes[1] and sizes[0] != sizes[1]:
             raise TreebankError(f"sentence {number}: {sizes[0]} gold words, {sizes[1]} test words")
         found = Counter(attachment for attachment, _ in attachment_sites(theirs, labels))
@@ -137,18 +137,32 @@ def _could_be_higher(phrase: _Phrase, parent: _Phrase) -> bool:
 def _phrases(tree: Tree) -> list[_Phrase]:
     """The constituents that are not preterminals, in the order in which they begin."""
     phrases: list[_Phrase] = []
-
-    def walk(node: Tree | str, start: int, parent: _Phrase | None) -> int:
-        """Collect the phrases of a node that begins at word `start`; returns its end."""
+    position = 0
+    # Iterative, as trees may be deeper than Python's stack: nodes with their parents, and phrases
+    # that end.
+    pending: list[tuple[Tree | str, _Phrase | None] | _Phrase] = [(tree, None)]
+    while pending:
+        entry = pending.pop()
+        if isinstance(entry, _Phrase):
+            entry.end = position
+            continue
+        node, parent = entry
         if isinstance(node, str) or (len(node) == 1 and isinstance(node[0], str)):
-            return start + 1
-        phrase = _Phrase(trim_label(str(node.label())), start, parent)
+            position += 1
+            continue
+        phrase = _Phrase(trim_label(str(node.label())), position, parent)
         phrases.append(phrase)
-        end = start
-        for child in node:
-            end = walk(child, end, phrase)
-        phrase.end = end
-        return end
-
-    walk(tree, 0, None)
+        pending.append(phrase)
+        pending.extend((child, phrase) for child in reversed(node))
     return phrases
+
+
+def _word_count(tree: Tree) -> int:
+    count, pending = 0, [tree]
+    while pending:
+        for child in pending.pop():
+            if isinstance(child, str):
+                count += 1
+            else:
+                pending.append(child)
+    return count

@@ -12,12 +12,13 @@ quantitatively comparing the syntactic coverage of English grammars", 1991.
 from __future__ import annotations
 
 import os
+import re
 import sys
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, TextIO
 
-from rnnparse.errors import TreebankError
+from rnnparse.errors import ConfigError, TreebankError
 from rnnparse.evaluation.bracketing import (
     LENGTH,
     Bracketing,
@@ -47,6 +48,8 @@ if TYPE_CHECKING:
     from nltk.tree import Tree
 
 PathLike = str | os.PathLike[str]
+
+_ESCAPED_BYTE = re.compile("[\udc80-\udcff]")
 
 
 @dataclass
@@ -150,7 +153,12 @@ def evaluate(
 
 
 def evaluate_files(
-    gold_path: PathLike, test_path: PathLike, params: EvalbParams, *, max_error: int | None = None
+    gold_path: PathLike,
+    test_path: PathLike,
+    params: EvalbParams,
+    *,
+    max_error: int | None = None,
+    encoding: str | None = None,
 ) -> Evaluation:
     """Compare two files of bracketed trees, one tree a line, line by line.
 
@@ -158,13 +166,14 @@ def evaluate_files(
         max_error: replaces `params.max_error`. The run stops, with `stopped` set, at error
             number `max_error` + 2: unequal words or numbers of words, brackets left open, and
             unequal numbers of lines.
+        encoding: of both files. None for UTF-8, in which, as in EVALB, any bytes may stand.
 
     Raises:
         TreebankError: a file cannot be read or is empty, or a line is malformed (file:line:column).
     """
     limit = params.max_error if max_error is None else max_error
     evaluation = Evaluation(params)
-    gold_lines, test_lines = _lines(gold_path), _lines(test_path)
+    gold_lines, test_lines = (_lines(path, encoding) for path in (gold_path, test_path))
     number = 0
     for number, line in enumerate(gold_lines, start=1):
         gold = read_line(line, params, str(gold_path), number)
@@ -188,6 +197,7 @@ def evalb_files(
     params: EvalbParams,
     *,
     max_error: int | None = None,
+    encoding: str | None = None,
     out: TextIO | None = None,
     err: TextIO | None = None,
 ) -> int:
@@ -195,6 +205,7 @@ def evalb_files(
 
     Args:
         max_error: replaces `params.max_error`, as EVALB's option -e.
+        encoding: as for `evaluate_files`; what is printed is in UTF-8.
         out, err: where the table and the messages go; standard output and error by default.
 
     Returns:
@@ -203,7 +214,9 @@ def evalb_files(
     Raises:
         TreebankError: as `evaluate_files`; nothing has been printed then.
     """
-    evaluation = evaluate_files(gold_path, test_path, params, max_error=max_error)
+    evaluation = evaluate_files(
+        gold_path, test_path, params, max_error=max_error, encoding=encoding
+    )
     _write(err or sys.stderr, "".join(f"{message}\n" for message in evaluation.messages))
     _write(out or sys.stdout, evaluation.format_table())
     return 1 if evaluation.stopped else 0
@@ -303,18 +316,33 @@ def _results(side: Bracketing, params: EvalbParams, matched: set[int]) -> list[i
     return codes
 
 
-def _lines(path: PathLike) -> Iterator[str]:
-    """Lines as C reads them: only a line feed ends one, and any byte may stand in it."""
+def _lines(path: PathLike, encoding: str | None) -> Iterator[str]:
+    """Lines as C reads them: only a line feed ends one, and any byte may stand in it.
+
+    With an encoding, bytes that it does not know are an error.
+    """
+    codec = encoding or "utf-8"
+    number = 0
     try:
-        with open(path, "rb") as file:
-            first = file.readline()
-            if not first:
-                raise TreebankError("the file is empty: there are no trees to compare", str(path))
-            yield first.removeprefix(b"\xef\xbb\xbf").decode("utf-8", "surrogateescape")
-            for line in file:
-                yield line.decode("utf-8", "surrogateescape")
+        with open(path, encoding=codec, errors="surrogateescape", newline="\n") as file:
+            for number, line in enumerate(file, start=1):
+                bad = _ESCAPED_BYTE.search(line) if encoding else None
+                if bad:
+                    raise TreebankError(
+                        f"the byte 0x{ord(bad[0]) & 0xFF:02X} does not fit the encoding {encoding}",
+                        str(path),
+                        number,
+                        bad.start() + 1,
+                    )
+                yield line.removeprefix("\ufeff") if number == 1 else line
+    except LookupError as error:
+        raise ConfigError(f"unknown encoding {encoding!r}") from error
+    except UnicodeError as error:
+        raise TreebankError(f"wrong encoding: {error}", str(path)) from error
     except OSError as error:
         raise TreebankError(f"cannot read the file: {error.strerror}", str(path)) from error
+    if not number:
+        raise TreebankError("the file is empty: there are no trees to compare", str(path))
 
 
 def _write(stream: TextIO, text: str) -> None:

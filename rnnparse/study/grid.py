@@ -7,7 +7,7 @@ import os
 import re
 import sys
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, fields
 from pathlib import Path
 from typing import Any
 
@@ -63,7 +63,9 @@ tests find that the loss falls.
 
 _DEFAULTS = TrainingConfig(epochs=5)
 _SHARED = tuple(
-    name for name in _DEFAULTS.to_dict() if name not in (*AXES, "seed", "jobs", "tensorboard")
+    field.name
+    for field in fields(TrainingConfig)
+    if field.name not in (*AXES, "seed", "jobs", "tensorboard")
 )
 _OPTIONS = (*AXES, "seeds", "damping")
 _LONGEST = 2**20  # bytes of a file

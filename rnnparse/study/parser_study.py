@@ -174,7 +174,7 @@ class ParserStudy:
             measure="dev_f1",
             maximize=True,
             command=self.command,
-            by_content=("treebank", "dev", "vectors"),
+            by_content=("treebank", "dev", "style", "vectors"),
             **more,
         )
 

@@ -219,7 +219,7 @@ def command(
     if settings["treebank"] is not None:
         words.append(settings["treebank"])
     for name in given:
-        if name in config or settings[name] != defaults[name]:
+        if name in config or settings.get(name) != defaults.get(name):
             words += _OPTIONS.get(name, _option)(name, settings[name])
     return shlex.join([*words, "--out", out])
 
@@ -236,11 +236,28 @@ def _repeated(name: str, values: Any) -> list[str]:
     return [word for value in values for word in (f"--{name}", value)]
 
 
+def _style(name: str, value: Any) -> list[str]:
+    return [word for key in value for word in _STYLE.get(key, _list)(key, value[key])]
+
+
+def _list(name: str, values: Any) -> list[str]:
+    # With =, as the first of the values may begin with a hyphen.
+    return [f"--{name}={','.join(values)}"]
+
+
+_STYLE: dict[str, Callable[[str, Any], list[str]]] = {
+    "encoding": _option,
+    "strict": _switch,
+    "lemmas": _switch,
+    "separators": lambda name, values: _list("label-separators", values),
+}
+
 _OPTIONS: dict[str, Callable[[str, Any], list[str]]] = {
     "treebank": lambda name, value: [],
     "averaging": lambda name, value: [] if value else ["--no-averaging"],
     "heads": lambda name, value: _option("head_rules", value),
     "freeze": _repeated,
+    "style": _style,
     "prune_vectors": _switch,
     "telemetry": _switch,
 }

@@ -16,19 +16,22 @@ from rnnparse.evaluation.evalb import spans
 from rnnparse.evaluation.params import EvalbParams
 from rnnparse.inference.forest import Forest
 from rnnparse.losses.cost import span_costs
-from rnnparse.trees.brackets import format_tree, read_trees
-from rnnparse.trees.cleaning import clean, tags
+from rnnparse.trees.brackets import format_tree
+from rnnparse.trees.cleaning import tags
+from rnnparse.trees.corpus import read_clean
+from rnnparse.trees.style import DEFAULT_STYLE, TreebankStyle
 
 HELD_OUT = 10  # without a dev set one tree in so many is held out
 
 
-def load_clean(source: str) -> list[Tree]:
-    """Read a treebank and clean its trees.
+def load_clean(source: str, style: TreebankStyle = DEFAULT_STYLE) -> list[Tree]:
+    """Read a treebank and clean its trees; see `read_clean` for what is left out.
 
     Raises:
         TreebankError: it cannot be read, or holds no tree with a word.
     """
-    trees = [tree for tree in map(clean, read_trees(source)) if tree is not None]
+    pairs = read_clean(source, style)
+    trees = [cleaned for _, cleaned in pairs if cleaned is not None]
     if not trees:
         raise TreebankError("expected at least one tree, found none", source)
     return trees

@@ -200,9 +200,9 @@ def read_data(
         if not config.dev and not config.folds:
             dev = load_clean(str(embedded_treebank("dev")))
     else:
-        trees = load_clean(config.treebank)
+        trees = load_clean(config.treebank, config.style)
     if config.dev:
-        dev = load_clean(config.dev)
+        dev = load_clean(config.dev, config.style)
     elif config.folds:
         require_two(trees)
     elif not dev:
@@ -292,7 +292,13 @@ def _stages(run: _Run) -> Parser:
     return run.parser(lists, problem, parameters, beta)
 
 
-_SOURCES = ("treebank", "dev", "vectors", "heads")  # settings whose content decides, not the name
+_SOURCES = (
+    "treebank",
+    "dev",
+    "style",
+    "vectors",
+    "heads",
+)  # settings whose content decides, not the name
 _NOT_DECISIVE = ("jobs", "cache", "tensorboard", "telemetry")  # without effect on the model
 
 

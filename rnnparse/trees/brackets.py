@@ -1,14 +1,20 @@
 """Penn bracket format: streaming reader and writer.
 
-What is read: trees separated by anything or nothing, on one line or over many; an unlabelled
+What is read: trees separated by white space or nothing, on one line or over many; an unlabelled
 bracket around a tree, `( (S ...) )`, gives `Tree("", [...])`, also when it branches. White space
-is ASCII white space: a no-break or thin space belongs to its word. Round brackets as words are
-`-LRB-` and `-RRB-`; written as they are, `(-LRB- ()` and `(-RRB- ))`, they are read too, because
-the tag leaves no other reading. Lines that begin with `*x*` outside trees (the licence heads of
-Penn's Switchboard and Brown files) are passed over.
+is ASCII white space: a no-break or thin space belongs to its word.
 
-What is left out, with one warning to the logger `rnnparse` that counts: trees without a word,
-`(())`, and nodes without a word, `(HYPH )`, inside trees.
+Round brackets as words are `-LRB-` and `-RRB-`. Written as they are, `(PUNCT ()` and `(PUNCT ))`,
+they are read too, a closing one if its tag is -RRB- or an opening one comes before it in the tree.
+
+Words may stand in brackets of their own, `(NN (dog))`, if that is so in the whole tree. In other
+trees a node that has only a label is punctuation, `(.)` for `(. .)`, if its label has no letter or
+digit, and otherwise a node without a word.
+
+What is left out, with a warning to the logger `rnnparse` that counts: malformed trees (see
+`rnnparse.trees.recovery`), trees without a word, `(())`, nodes without a word, `(HYPH )`, inside
+trees, and comments, that is, lines between trees that begin with `#`. Lines between trees that
+begin with `*x*` (the licence heads of Penn's Switchboard and Brown files) are passed over.
 """
 
 from __future__ import annotations
@@ -20,23 +26,31 @@ import os
 import re
 import secrets
 import sys
+from collections import Counter
 from collections.abc import Iterable, Iterator
-from contextlib import contextmanager
+from contextlib import AbstractContextManager, closing, contextmanager, nullcontext
+from dataclasses import replace
 from pathlib import Path
 from typing import Any, TextIO, cast
 
 from nltk.tree import Tree
 
 from rnnparse.errors import TreebankError
-from rnnparse.trees.nltk_corpora import PREFIX, read_corpus
+from rnnparse.trees.nltk_corpora import PREFIX, corpus_files
+from rnnparse.trees.recovery import Recovery
 from rnnparse.trees.scanner import TreeScanner
-from rnnparse.trees.sources import find_files, open_text, read_lines
+from rnnparse.trees.sources import decoded, find_files, open_text, read_lines
+from rnnparse.trees.style import DEFAULT_STYLE, TreebankStyle
 
 Source = str | os.PathLike[str] | TextIO
 """What trees are read from; see `read_trees`."""
 
+EMPTY = "(())"
+"""What is written for a sentence without a tree."""
+
 _log = logging.getLogger("rnnparse")
-_LICENCE_LINE = "*x*"
+_SHOWN = 3  # malformed trees that are named
+_BRACKETED = "tree(s) whose words stand in brackets of their own"
 _NOT_IN_TOKEN = re.compile("[ \t\n\r\f\v\0\ud800-\udfff]")
 _SPECIAL = re.compile("[() \t\n\r\f\v\0\ud800-\udfff]")
 ESCAPES = {
@@ -56,57 +70,70 @@ _ESCAPED = re.compile(r"-[LR][RSC]B-|\\[/*]")
 _ESCAPED_OR_PLAIN = re.compile(rf"{_ESCAPED.pattern}|[()\[\]{{}}/*]")
 
 
-def read_trees(source: Source, *, encoding: str = "utf-8") -> Iterator[Tree]:
-    """Read trees one by one; memory holds one tree at a time.
+def read_trees(
+    source: Source,
+    *,
+    encoding: str | None = None,
+    style: TreebankStyle = DEFAULT_STYLE,
+    keep_empty: bool = False,
+) -> Iterator[Tree]:
+    """Read trees one by one; memory holds a few trees at a time.
 
     Args:
         source: a file (gzip is recognised), a folder (its files that end in .mrg, .ptb, .tree,
             .trees, .psd or .parse, each also with .gz, in sorted order, subfolders included), a
             glob pattern, "-" for standard input, "nltk:NAME" for a bracket corpus of NLTK
-            ("nltk:treebank"), or an open text file.
-        encoding: of files and standard input; a byte-order mark of UTF-8 is passed over.
+            ("nltk:treebank", "nltk:cess_esp"), or an open text file.
+        encoding: of files and standard input, in place of the style's; a byte-order mark of UTF-8
+            is passed over.
+        style: the conventions of the treebank. Of these, reading takes `encoding`, `strict` and
+            `lemmas`; the others are for `rnnparse.trees.cleaning.clean`.
+        keep_empty: whether trees without a word come out as `Tree("", [])` in their place.
 
     Returns:
         Trees as they stand in the file: leaves are words in escaped form (`-LRB-`), traces and
-        functional tags are kept.
+        functional tags are kept. Malformed trees are left out, with a warning that counts them.
 
     Raises:
         TreebankError: at once where nothing is found at `source`; while iterating, after the
-            trees before it, for what is malformed or unreadable, with line and column.
+            trees before it, for what is unreadable, and for what is malformed if the style is
+            strict or no tree is well-formed, with line and column.
     """
-    if not isinstance(source, (str, os.PathLike)):
-        return _read_all([source], encoding)
-    name = os.fspath(source)
-    if name.startswith(PREFIX):
-        return read_corpus(name.removeprefix(PREFIX))
-    if name == "-":
-        return _read_all([None], encoding)
-    return _read_all(find_files(source), encoding)
+    if encoding is not None:
+        style = replace(style, encoding=encoding)
+    return _read_all(_open_all(source, style), style, keep_empty)
 
 
-def load_trees(source: Source, *, encoding: str = "utf-8") -> list[Tree]:
+def load_trees(
+    source: Source,
+    *,
+    encoding: str | None = None,
+    style: TreebankStyle = DEFAULT_STYLE,
+    keep_empty: bool = False,
+) -> list[Tree]:
     """All trees of `source` as a list; arguments and errors as for `read_trees`.
 
     Raises:
         TreebankError: also where there is no tree.
     """
-    trees = list(read_trees(source, encoding=encoding))
+    trees = list(read_trees(source, encoding=encoding, style=style, keep_empty=keep_empty))
     if not trees:
-        raise TreebankError("no tree in here; expected trees in brackets", _name(source))
+        raise TreebankError("no tree in here; expected trees in brackets", source_name(source))
     return trees
 
 
 def format_tree(tree: Tree) -> str:
     """The tree in Penn brackets on one line; round brackets in words and labels are escaped.
 
+    A tree without label and children, which stands for a sentence without a tree, is `(())`. Nodes
+    without a label are written where the reader takes them: at the root, and as the first child of
+    one that has none.
+
     Raises:
-        ValueError: the format cannot hold the tree: a node without children, a label that is
-            empty below the root, a word that does not stand alone under its tag, or what
-            `escape_token` rejects.
+        ValueError: the format cannot hold the tree: another node without children or label, a
+            word that does not stand alone under its tag, or what `escape_token` rejects.
     """
-    if not tree.label() and all(isinstance(child, Tree) for child in tree) and len(tree):
-        return f"( {' '.join(map(_format_labelled, tree))} )"
-    return _format_labelled(tree)
+    return EMPTY if not tree and not tree.label() else _format(tree)
 
 
 def write_trees(trees: Iterable[Tree], path: str | os.PathLike[str]) -> int:
@@ -199,7 +226,8 @@ def unescape_token(token: str) -> str:
     return _ESCAPED.sub(lambda part: _UNESCAPED[part[0]], token)
 
 
-def _name(source: Source | Path | None) -> str:
+def source_name(source: Source | Path | None) -> str:
+    """What messages call a source."""
     if source is None or source == "-":
         return "<stdin>"
     if isinstance(source, (str, os.PathLike)):
@@ -208,67 +236,135 @@ def _name(source: Source | Path | None) -> str:
     return name if isinstance(name, str) else "<text>"
 
 
-def _read_all(files: Iterable[Path | TextIO | None], encoding: str) -> Iterator[Tree]:
-    """Trees of all files in turn; None is standard input."""
-    notes = _Notes()
-    for file in files:
-        scanner = TreeScanner(_name(file))
-        if file is None or isinstance(file, Path):
-            with open_text(file, encoding) as stream:
-                yield from _read_stream(stream, scanner)
-        else:
-            yield from _read_stream(file, scanner)
+_File = tuple[str, bool, AbstractContextManager[TextIO]]
+"""Name, whether it is of an NLTK corpus, and how to open it."""
+
+
+def _open_all(source: Source, style: TreebankStyle) -> Iterator[_File]:
+    """The files of a source, each opened when its turn comes.
+
+    Raises:
+        TreebankError: at once where nothing is found.
+    """
+    encoding = style.encoding or "utf-8"
+    if not isinstance(source, (str, os.PathLike)):
+        return iter([(source_name(source), False, nullcontext(source))])
+    name = os.fspath(source)
+    if name.startswith(PREFIX):
+        return (
+            (path, True, closing(decoded(content, style.encoding or usual or encoding, path)))
+            for path, usual, content in corpus_files(name.removeprefix(PREFIX))
+        )
+    files = [None] if name == "-" else find_files(source)
+    return ((source_name(file), False, open_text(file, encoding)) for file in files)
+
+
+def _read_all(files: Iterator[_File], style: TreebankStyle, keep_empty: bool) -> Iterator[Tree]:
+    """Trees of all files in turn."""
+    notes, is_empty = _Notes(), True
+    for name, is_corpus, opening in files:
+        # As NLTK's own reader does, lemmas are left out.
+        lemmas = style.lemmas or is_corpus
+        scanner = TreeScanner(name, lemmas=lemmas, keep_empty=keep_empty)
+        with opening as stream:
+            pieces = _pieces(stream, name)
+            if style.strict:
+                trees = _read_strictly(pieces, scanner)
+            else:
+                recovery = Recovery(scanner)
+                notes.errors.append(recovery.errors)
+                trees = recovery.read(pieces)
+            for tree in trees:
+                is_empty = False
+                yield tree
         notes.add(scanner)
+    errors = notes.malformed()
+    if is_empty and errors:
+        raise errors[0]
     notes.log()
 
 
-def _read_stream(stream: TextIO, scanner: TreeScanner) -> Iterator[Tree]:
-    for line, offset, text in read_lines(stream, scanner.path):
+def _pieces(stream: TextIO, path: str) -> Iterator[tuple[int, int, str]]:
+    for line, offset, text in read_lines(stream, path):
         if line == 1 and offset == 0:
             text = text.removeprefix("\ufeff")
-        if text.startswith(_LICENCE_LINE) and scanner.between_trees:
-            continue
+        if text:
+            yield line, offset, text
+
+
+def _read_strictly(pieces: Iterable[tuple[int, int, str]], scanner: TreeScanner) -> Iterator[Tree]:
+    for line, offset, text in pieces:
         yield from scanner.feed(line, offset, text)
     scanner.finish()
 
 
 class _Notes:
-    """Counts what was left out and where it first happened, over all files of one source."""
+    """Counts what was left out and where it first happened, over all files of one source.
+
+    Attributes:
+        errors: those of each file.
+    """
 
     def __init__(self) -> None:
-        self._counts = {"empty tree(s)": 0, "node(s) without a word": 0}
+        self.errors: list[list[TreebankError]] = []
+        self._counts: Counter[str] = Counter()
         self._first: dict[str, str] = {}
 
     def add(self, scanner: TreeScanner) -> None:
-        found = (scanner.empty_trees, scanner.empty_nodes)
-        for what, places in zip(self._counts, found, strict=True):
+        """Count what a scanner noted of its file."""
+        noted = {
+            "empty tree(s)": scanner.empty_trees,
+            "node(s) without a word": scanner.empty_nodes,
+            "comment line(s)": scanner.comments,
+            _BRACKETED: scanner.bracketed,
+        }
+        for what, places in noted.items():
             if places:
                 self._counts[what] += len(places)
                 line, column = places[0]
                 self._first.setdefault(what, f"{scanner.path}:{line}:{column}")
 
+    def malformed(self) -> list[TreebankError]:
+        """The errors of all files."""
+        return [error for errors in self.errors for error in errors]
+
     def log(self) -> None:
-        parts = [
-            f"{count} {what}, the first at {self._first[what]}"
-            for what, count in self._counts.items()
-            if count
-        ]
+        """Write the warnings."""
+        errors = self.malformed()
+        for error in errors[:_SHOWN]:
+            _log.warning("%s", error)
+        if errors:
+            _log.warning(
+                "skipped %d malformed tree(s)%s; --strict stops at the first",
+                len(errors),
+                f", the first {_SHOWN} as above" if len(errors) > _SHOWN else "",
+            )
+        parts = {
+            what: f"{n} {what}, the first at {self._first[what]}"
+            for what, n in self._counts.items()
+        }
+        bracketed = parts.pop(_BRACKETED, None)
         if parts:
-            _log.warning("left out %s", "; ".join(parts))
+            _log.warning("left out %s", "; ".join(parts.values()))
+        if bracketed:
+            _log.warning("read %s", bracketed)
 
 
-def _format_labelled(tree: Tree) -> str:
+def _format(tree: Tree) -> str:
     pieces: list[str] = []
-    pending: list[Tree | None] = [tree]
+    # Only the root may lack a label, and the first child of a node that lacks one.
+    pending: list[tuple[Tree | str, bool]] = [(tree, True)]
     while pending:
-        node = pending.pop()
-        if node is None:
-            pieces.append(")")
+        node, may_lack_label = pending.pop()
+        if isinstance(node, str):
+            pieces.append(node)
             continue
-        if not node.label():
-            raise ValueError("only a root above other nodes can go without a label")
-        label = _checked(node.label())
-        if len(node) == 1 and isinstance(node[0], str):
+        if not node.label() and not may_lack_label:
+            raise ValueError(
+                "only a root above other nodes can go without a label, and the first node below it"
+            )
+        label = _checked(node.label()) if node.label() else ""
+        if label and len(node) == 1 and isinstance(node[0], str):
             pieces.append(f" ({label} {_checked(node[0])})")
             continue
         if not node or not all(isinstance(child, Tree) for child in node):
@@ -277,9 +373,13 @@ def _format_labelled(tree: Tree) -> str:
                 f"nodes, below it, found {list(node)!r:.80}"
             )
         pieces.append(f" ({label}")
-        pending.append(None)
-        pending.extend(reversed(node))
+        pending.append((")" if label else " )", False))
+        pending.extend((child, not label and i == 0) for i, child in _last_first(node))
     return "".join(pieces)[1:]
+
+
+def _last_first(node: Tree) -> Iterator[tuple[int, Tree]]:
+    return zip(reversed(range(len(node))), reversed(node), strict=True)
 
 
 def _checked(text: str) -> str:

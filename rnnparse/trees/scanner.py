@@ -24,28 +24,54 @@ _FIRST_LABEL = re.compile(r"\(\s*([^()\s]*)", re.ASCII)
 _ANY = 0  # a bracket of either kind
 _LABEL = 1  # the label of the bracket just opened; none makes it an unlabelled one
 _CLOSE = 2  # the end of a preterminal, whose word has been read
+_LEMMA = 3  # the same, or the lemma of the word
+
+_COMMENT = "#"
+_LICENCE = "*x*"
+_OPENING, _CLOSING = "-LRB-", "-RRB-"
+
+Position = tuple[int, int]
+"""Line and column, both from 1."""
 
 
 class TreeScanner:
     """Reads the trees of one file from pieces that cut no word apart.
 
+    Args:
+        path: of the file, for messages.
+        lemmas: whether a word may be followed by its lemma, which is left out.
+        keep_empty: whether trees without a word come out as `Tree("", [])`.
+
     Attributes:
-        empty_trees: positions (line, column) of brackets without any word, which are skipped.
-        empty_nodes: positions (line, column), where they end, of nodes without a word inside
-            trees that have words; they are left out of their tree.
+        empty_trees: positions of brackets without any word, which are skipped.
+        empty_nodes: positions, where they end, of nodes without a word inside trees that have
+            words; they are left out of their tree.
+        comments: positions of the lines between trees that begin with `#`.
+        bracketed: positions of trees whose words stand in brackets of their own, `(NN (dog))`.
     """
 
-    def __init__(self, path: str) -> None:
+    def __init__(self, path: str, *, lemmas: bool = False, keep_empty: bool = False) -> None:
         self.path = path
-        self.empty_trees: list[tuple[int, int]] = []
-        self.empty_nodes: list[tuple[int, int]] = []
+        self.empty_trees: list[Position] = []
+        self.empty_nodes: list[Position] = []
+        self.comments: list[Position] = []
+        self.bracketed: list[Position] = []
+        self._after_word = _LEMMA if lemmas else _CLOSE
+        self._keep_empty = keep_empty
+        self._line, self._offset = 1, 0
+        self._in_comment = False
+        self.reset()
+
+    def reset(self) -> None:
+        """Forget the tree that is open."""
         self._open: list[Tree] = []
         self._state = _ANY
-        self._line, self._offset = 1, 0
         self._start = (1, 1)  # where the tree that is open began
         self._bracket = (1, 1)  # where the bracket began whose label is awaited
-        self._second_start: tuple[int, int] | None = None
-        self._pruned: list[tuple[int, int]] = []
+        self._second_start: Position | None = None
+        self._pruned: list[Position] = []
+        self._bare: list[tuple[Tree, Tree, Position]] = []  # parent, (x) without a word, its end
+        self._unpaired = 0  # opening round brackets as words, less the closing ones
 
     @property
     def between_trees(self) -> bool:
@@ -59,24 +85,30 @@ class TreeScanner:
             TreebankError: malformed text, with the position and what was expected.
         """
         self._line, self._offset = line, offset
-        if self._open and offset == 0 and text[0] == "(":
-            self._note_second_start(text)
+        if offset == 0:
+            self._in_comment = not self._open and text.startswith((_COMMENT, _LICENCE))
+            if self._in_comment and text.startswith(_COMMENT):
+                self.comments.append((line, 1))
+            elif self._open and text[0] == "(":
+                self._note_second_start(text)
+        if self._in_comment:
+            return
         stack = self._open
         for item in _ITEM.finditer(text):
             kind = item.lastindex
             if kind == 2 and self._state == _ANY and stack:
                 stack[-1].append(Tree(item[1], [item[2]]))
             elif kind == 4:
-                tree = self._close(item.start(), text[item.end() : item.end() + 1])
+                tree = self._close(item.start(), text)
                 if tree is not None:
                     yield tree
             elif kind is None:
                 self._read_word(item[0], item.start())
             else:
-                self._open_bracket(item[1] or item[3], item.start())
+                self._open_bracket(item[1] or item[3], item.start(), text)
                 if kind == 2:
                     stack[-1].append(item[2])
-                    tree = self._close(item.end() - 1, "")
+                    tree = self._close(item.end() - 1, text)
                     if tree is not None:
                         yield tree
 
@@ -86,33 +118,39 @@ class TreeScanner:
         Raises:
             TreebankError: a tree is still open; the position is its start.
         """
-        if not self._open:
-            return
-        count = len(self._open)
+        if self._open:
+            raise self.unclosed("at the end of the file")
+
+    def unclosed(self, where: str) -> TreebankError:
+        """The error that the open tree is not closed; the position is its start."""
         message = (
-            f"the tree that begins here is not closed: {_brackets(count)} "
-            f"missing at the end of the file; expected ')'"
+            f"the tree that begins here is not closed: {_brackets(len(self._open))} "
+            f"missing {where}; expected ')'"
         )
         if self._second_start:
             line, column = self._second_start
             message += f"; the '(' on line {line}, column {column} may begin the next tree"
-        raise TreebankError(message, self.path, *self._start)
+        return TreebankError(message, self.path, *self._start)
 
-    def _position(self, index: int) -> tuple[int, int]:
+    def _position(self, index: int) -> Position:
         return self._line, self._offset + index + 1
 
-    def _open_bracket(self, label: str, index: int) -> None:
-        if self._state == _CLOSE:
+    def _open_bracket(self, label: str, index: int, text: str) -> None:
+        if self._state >= _CLOSE:
             word, tag = self._open[-1][0], self._open[-1].label()
             raise self._error(
                 index,
                 f"expected ')' after the word {word!r} of ({tag}, found '('; "
                 "a bracket inside a word is written -LRB- or -RRB-",
             )
-        if self._state == _LABEL:
-            self._accept_unlabelled()
+        if self._state == _LABEL and not self._may_lack_label():
+            if text[index - 1 : index + 2] == "(()":  # a round bracket without a tag
+                self._read_bracket(_OPENING, self._open[-1])
+                return
+            raise self._missing_label()
         if not self._open:
-            self._start, self._second_start, self._pruned = self._position(index), None, []
+            self._start, self._second_start, self._unpaired = self._position(index), None, 0
+            self._pruned, self._bare = [], []
         if label:
             self._state = _ANY
         else:
@@ -126,6 +164,8 @@ class TreeScanner:
         if self._state == _LABEL:
             node.set_label(word)
             self._state = _ANY
+        elif self._state == _LEMMA:
+            self._state = _CLOSE
         elif self._state == _CLOSE:
             raise self._error(
                 index,
@@ -140,48 +180,108 @@ class TreeScanner:
             )
         else:
             node.append(word)
-            self._state = _CLOSE
+            self._state = self._after_word
 
-    def _close(self, index: int, following: str) -> Tree | None:
+    def _read_bracket(self, word: str, node: Tree) -> None:
+        """Take a round bracket for the word of a node, which takes it for its tag if it has none.
+
+        The next bracket closes the node.
+        """
+        if not node.label():
+            node.set_label(word)
+        node.append(word)
+        self._unpaired += 1 if word == _OPENING else -1
+        self._state = _CLOSE
+
+    def _close(self, index: int, text: str) -> Tree | None:
         """Close the innermost bracket; the tree if it was the outermost and holds words."""
         stack = self._open
         if not stack:
             raise self._error(index, "')' closes nothing; expected '(' to begin a tree")
-        state, self._state = self._state, _ANY
-        node = stack[-1]
-        if not node:
-            if state == _LABEL and len(stack) > 1 and _awaits(stack[-2], "-LRB-"):
-                # (-LRB- () is a round bracket as a word: the tag leaves no other reading.
+        if not stack[-1]:
+            if self._closes_opening_bracket():
                 stack.pop()
-                stack[-1].append("-LRB-")
-                node = stack[-1]
-            elif following == ")" and _awaits(node, "-RRB-"):
-                node.append("-RRB-")  # (-RRB- )): the next one closes it
-                self._state = _CLOSE
+                self._read_bracket(_OPENING, stack[-1])
+            elif self._is_closing_bracket(index, text):
+                self._read_bracket(_CLOSING, stack[-1])
                 return None
-        stack.pop()
-        if stack:
-            if node:
-                stack[-1].append(node)
-            else:
-                self._pruned.append(self._position(index))
-            return None
+        self._state = _ANY
+        node = stack.pop()
+        if not stack:
+            return self._finished(node)
         if node:
-            self.empty_nodes += self._pruned
-            return node
+            stack[-1].append(node)
+        elif node.label() and index and not text[index - 1].isspace():
+            stack[-1].append(node)
+            self._bare.append((stack[-1], node, self._position(index)))
+        else:
+            self._pruned.append(self._position(index))
+        return None
+
+    def _closes_opening_bracket(self) -> bool:
+        """Whether the brackets just opened and closed are `(TAG ()`, a round bracket as a word.
+
+        Under the root of a tree, `(TOP ())`, they are a node without a word.
+        """
+        if self._state != _LABEL or len(self._open) < 2:
+            return False
+        parent = self._open[-2]
+        is_root = len(self._open) == 2 and parent.label() != _OPENING
+        return bool(parent.label()) and not parent and not is_root
+
+    def _is_closing_bracket(self, index: int, text: str) -> bool:
+        """Whether `)` is a word, `(TAG ))`: the tag says so, or an opening bracket is unpaired."""
+        if text[index + 1 : index + 2] != ")":
+            return False
+        node = self._open[-1]
+        if not node.label():
+            return self._unpaired > 0 and text[index - 1 : index] == "("
+        is_apart = index == 0 or text[index - 1].isspace()
+        return is_apart and (node.label() == _CLOSING or self._unpaired > 0)
+
+    def _finished(self, tree: Tree) -> Tree | None:
+        """The tree that has ended, unless it holds no words."""
+        if tree and self._bare:
+            self._settle_bare_nodes(tree)
+        if tree:
+            self.empty_nodes += sorted(self._pruned)
+            return tree
+        if self._keep_empty:
+            return Tree("", [])
         self.empty_trees.append(self._start)
         return None
 
-    def _accept_unlabelled(self) -> None:
-        """Let a bracket without a label stand around a tree, but not inside one."""
+    def _settle_bare_nodes(self, tree: Tree) -> None:
+        """Decide what nodes such as `(dog)` are, which have only a label.
+
+        They are words where the whole tree is written so, with each below a tag of its own; in
+        other trees `(.)` is the punctuation `(. .)`, and others are nodes without a word.
+        """
+        if not _has_words(tree) and all(
+            len(parent) == 1 and parent.label() for parent, _, _ in self._bare
+        ):
+            for parent, node, _ in self._bare:
+                parent[:] = [node.label()]
+            self.bracketed.append(self._start)
+            return
+        for _, node, position in self._bare:
+            if any(map(str.isalnum, node.label())):
+                self._pruned.append(position)
+            else:
+                node.append(node.label())
+        _remove_empty_nodes(tree)
+
+    def _may_lack_label(self) -> bool:
+        """Whether the bracket just opened may lack a label: around a tree, but not inside one."""
         # That its own outer brackets, too, lack labels was checked when it was opened.
         outer = self._open[-2:-1]
-        if not outer or (not outer[0].label() and not outer[0]):
-            return
+        return not outer or (not outer[0].label() and not outer[0])
+
+    def _missing_label(self) -> TreebankError:
         line, column = self._bracket
         if column == 1:
-            raise self._second_start_error(line)
-        raise TreebankError(
+            return self._second_start_error(line)
+        return TreebankError(
             "expected a label after '('; only the outermost bracket of a tree may lack one "
             f"({self._context()})",
             self.path,
@@ -223,8 +323,25 @@ class TreeScanner:
         return TreebankError(message, self.path, line, column)
 
 
-def _awaits(node: Tree, tag: str) -> bool:
-    return node.label() == tag and not node
+def _has_words(tree: Tree) -> bool:
+    pending = [tree]
+    while pending:
+        for child in pending.pop():
+            if not isinstance(child, Tree):
+                return True
+            pending.append(child)
+    return False
+
+
+def _remove_empty_nodes(tree: Tree) -> None:
+    """Take out nodes without a word, and with them every node that they leave empty."""
+    parents_first, pending = [], [tree]
+    while pending:
+        node = pending.pop()
+        parents_first.append(node)
+        pending.extend(child for child in node if isinstance(child, Tree))
+    for node in reversed(parents_first):
+        node[:] = [child for child in node if child]
 
 
 def _brackets(count: int) -> str:

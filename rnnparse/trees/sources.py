@@ -95,11 +95,7 @@ def open_text(path: Path | None, encoding: str) -> Iterator[TextIO]:
     Bytes that the encoding does not know come out as lone surrogates (PEP 383), so that the
     reader can say on which line and column they stand.
     """
-    try:
-        # UTF-8 with a byte-order mark is common in files that Windows programs wrote.
-        codec = "utf-8-sig" if codecs.lookup(encoding).name == "utf-8" else encoding
-    except LookupError as error:
-        raise TreebankError(f"unknown encoding {encoding!r}", str(path or "<stdin>")) from error
+    codec = _codec(encoding, str(path or "<stdin>"))
     if path is None:
         binary: Any = getattr(sys.stdin, "buffer", None)
         if sys.stdin is None:
@@ -120,6 +116,19 @@ def open_text(path: Path | None, encoding: str) -> Iterator[TextIO]:
         raise TreebankError(f"cannot read: {_reason(error)}", str(path)) from error
     with binary, text:
         yield text
+
+
+def decoded(content: io.BytesIO, encoding: str, path: str) -> TextIO:
+    """The text of a file that has been read; its bytes are taken as by `open_text`."""
+    return _decode(io.BufferedReader(content), _codec(encoding, path))  # type: ignore[arg-type]
+
+
+def _codec(encoding: str, path: str) -> str:
+    try:
+        # UTF-8 with a byte-order mark is common in files that Windows programs wrote.
+        return "utf-8-sig" if codecs.lookup(encoding).name == "utf-8" else encoding
+    except LookupError as error:
+        raise TreebankError(f"unknown encoding {encoding!r}", path) from error
 
 
 def _decode(binary: Any, codec: str) -> io.TextIOWrapper:
@@ -166,12 +175,15 @@ def _check_characters(text: str, path: str, line: int, offset: int) -> None:
     if found is None:
         return
     column = offset + found.start() + 1
+    byte = ord(found[0]) & 0xFF
     if found[0] == "\0":
-        message = "a NUL character: this is a binary file, or text in UTF-16"
+        message = "a NUL character: this is a binary file, or text in UTF-16 (--encoding utf-16)"
+    elif (line, column) == (1, 1) and byte in (0xFE, 0xFF):
+        message = f"the byte 0x{byte:02X} does not fit the encoding; try --encoding utf-16"
     else:
         message = (
-            f"the byte 0x{ord(found[0]) & 0xFF:02X} does not fit the encoding; "
-            "convert the file to UTF-8 or name its encoding"
+            f"the byte 0x{byte:02X} does not fit the encoding; name the encoding of the file, for "
+            "example --encoding latin-1, or convert the file to UTF-8"
         )
     raise TreebankError(message, path, line, column)
 

@@ -12,6 +12,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from rnnparse.cli import train as train_command
+from rnnparse.cli.treebank_style import given_style
 from rnnparse.config import TrainingConfig
 from rnnparse.errors import ConfigError
 from rnnparse.evaluation import EvalbParams, Evaluation, SentenceScore
@@ -306,8 +307,10 @@ def parsed(text: str) -> TrainingConfig:
     words = shlex.split(text)
     assert words[:2] == ["rnnparse", "train"]
     names = set(TrainingConfig().to_dict())
-    given = vars(parser.parse_args(words[2:]))
-    return TrainingConfig.from_dict({name: given[name] for name in given if name in names})
+    args = parser.parse_args(words[2:])
+    given = vars(args)
+    settings = {name: given[name] for name in given if name in names}
+    return TrainingConfig.from_dict({**settings, **given_style(args)})
 
 
 def test_the_command_is_short_and_exact() -> None:
@@ -354,6 +357,13 @@ def test_a_command_for_what_training_does_not_know_is_refused() -> None:
             "heads": st.sampled_from(["english", "left"]),
             "freeze": st.sampled_from([[], ["W"], ["v", "W:A,B"]]),
             "jackknife": st.sampled_from([0, 5]),
+            "style": st.sampled_from(
+                [
+                    {},
+                    {"encoding": "latin-1", "strict": True, "lemmas": True},
+                    {"traces": [], "drop": ["X"], "separators": ["-", "##"]},
+                ]
+            ),
         },
     ),
     st.integers(0, 1000),

@@ -9,6 +9,7 @@ from nltk.tree import Tree
 from rnnparse.errors import TreebankError
 from rnnparse.training.data import fingerprint, hold_out, load_clean, require_two
 from rnnparse.trees.brackets import format_tree
+from rnnparse.trees.style import TreebankStyle
 from tests.grammar.small import trees
 
 
@@ -26,11 +27,12 @@ def test_a_treebank_without_a_word_is_an_error(tmp_path: Path, text: str) -> Non
         load_clean(str(file))
 
 
-def test_malformed_treebanks_are_errors_with_their_place(tmp_path: Path) -> None:
+def test_malformed_trees_are_skipped_or_errors_with_their_place(tmp_path: Path) -> None:
     file = tmp_path / "a.mrg"
     file.write_text("(S (NN a))\n(S (NP (NN b)\n(S (NN c))\n")
-    with pytest.raises(TreebankError, match=r"a\.mrg:"):
-        load_clean(str(file))
+    assert [tree.leaves() for tree in load_clean(str(file))] == [["a"], ["c"]]
+    with pytest.raises(TreebankError, match=r"a\.mrg:2:1"):
+        load_clean(str(file), TreebankStyle(strict=True))
     with pytest.raises(TreebankError, match="absent"):
         load_clean(str(tmp_path / "absent.mrg"))
 

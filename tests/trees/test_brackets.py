@@ -25,8 +25,10 @@ from rnnparse.trees.brackets import (
     unescape_token,
     write_trees,
 )
+from rnnparse.trees.style import TreebankStyle
 from tests.trees.strategies import any_text, trees
 
+STRICT = TreebankStyle(strict=True)
 DOG = "(S (NP (DT the) (NN dog)) (VP (VBZ barks)))"
 
 
@@ -82,6 +84,66 @@ def test_round_brackets_as_words(text):
     assert read(text) == [
         Tree("P", [Tree("-LRB-", ["-LRB-"]), Tree("N", ["x"]), Tree("-RRB-", ["-RRB-"])])
     ]
+
+
+@pytest.mark.parametrize(
+    ("text", "expected"),
+    [
+        ("(S (P (PU () (N x) (PU ))) (. .))", "(S (P (PU -LRB-) (N x) (PU -RRB-)) (. .))"),
+        ("(S (Fpa () (N x) (Fpt )) (N y))", "(S (Fpa -LRB-) (N x) (Fpt -RRB-) (N y))"),
+        ("(S (PU ( )\n(N x) (PU\n)) (N y))", "(S (PU -LRB-) (N x) (PU -RRB-) (N y))"),
+        ("(S (P (PU () (P (PU () (N x) (PU ))) (PU ))))",
+         "(S (P (PU -LRB-) (P (PU -LRB-) (N x) (PU -RRB-)) (PU -RRB-)))"),
+        ("(S (() (N x) ()) (. .))", "(S (-LRB- -LRB-) (N x) (-RRB- -RRB-) (. .))"),
+        ("(TOP (S (NP (PRP They)) (PRN (PUNCT () (NP (NNP Ontario)) (PUNCT ))) (. .)))",
+         "(TOP (S (NP (PRP They)) (PRN (PUNCT -LRB-) (NP (NNP Ontario)) (PUNCT -RRB-)) (. .)))"),
+    ],
+)  # fmt: skip
+def test_round_brackets_as_words_under_any_tag(text, expected):
+    assert [format_tree(tree) for tree in read_trees(io.StringIO(text), style=STRICT)] == [expected]
+
+
+def test_a_closing_round_bracket_alone_is_an_error_with_its_place():
+    with pytest.raises(TreebankError, match=r"<text>:1:32: '.' closes nothing"):
+        load_trees(io.StringIO("(S (NP (N a) (PU ))) (VP (V b)))"), style=STRICT)
+
+
+@pytest.mark.parametrize(
+    ("text", "expected"),
+    [
+        ("(S (NP-SBJ (PRP (Dia))) (VP (VB (makan)) (NP (NN (nasi)))) (Z (.)))",
+         "(S (NP-SBJ (PRP Dia)) (VP (VB makan) (NP (NN nasi))) (Z .))"),
+        ("(STA+fcl (SUBJ+np (>N+art O)(«)(H+n artista)(»))(P+v-fin é)(.))",
+         "(STA+fcl (SUBJ+np (>N+art O) (« «) (H+n artista) (» »)) (P+v-fin é) (. .))"),
+        ("(S (NP (HYPH)) (N (N)) (V x))", "(S (V x))"),
+    ],
+)  # fmt: skip
+def test_words_in_brackets_of_their_own(text, expected, caplog):
+    assert [format_tree(tree) for tree in read_trees(io.StringIO(text), style=STRICT)] == [expected]
+    messages = [record.getMessage() for record in caplog.records]
+    if "Dia" in text:
+        assert messages == [
+            "read 1 tree(s) whose words stand in brackets of their own, the first at <text>:1:1"
+        ]
+    elif "HYPH" in text:
+        assert messages == ["left out 2 node(s) without a word, the first at <text>:1:13"]
+    else:
+        assert not messages
+
+
+def test_lemmas():
+    style = TreebankStyle(lemmas=True, strict=True)
+    trees = read_trees(io.StringIO("(S (N dogs dog) (V bark\n bark) (. .))"), style=style)
+    assert read("(S (N dogs) (V bark) (. .))") == list(trees)
+    with pytest.raises(TreebankError, match="found a second word 'x'"):
+        load_trees(io.StringIO("(S (N dogs dog x))"), style=style)
+
+
+def test_trees_without_a_word_can_stay_in_their_place(caplog):
+    text = "(A a)\n(())\n(S (HYPH ))\n( )\n(B b)\n"
+    found = load_trees(io.StringIO(text), keep_empty=True)
+    assert list(map(format_tree, found)) == ["(A a)", "(())", "(())", "(())", "(B b)"]
+    assert not caplog.records
 
 
 def test_licence_lines_are_passed_over():
@@ -211,9 +273,12 @@ def test_standard_input(monkeypatch, data):
 def test_encodings(tmp_path):
     path = tmp_path / "a.mrg"
     for encoding in ("latin-1", "utf-16", "utf-8", "utf-8-sig"):
-        path.write_text("(N naïve)", encoding=encoding)
-        given_name = "utf-8" if encoding == "utf-8-sig" else encoding
-        assert load_trees(path, encoding=given_name) == [Tree("N", ["naïve"])]
+        for pack in (bytes, gzip.compress):
+            path.write_bytes(pack("(N naïve)\r\n(N b)\r\n".encode(encoding)))
+            given_name = "utf-8" if encoding == "utf-8-sig" else encoding
+            expected = [Tree("N", ["naïve"]), Tree("N", ["b"])]
+            assert load_trees(path, encoding=given_name) == expected
+            assert load_trees(path, style=TreebankStyle(encoding=given_name)) == expected
 
 
 # Writing
@@ -221,6 +286,14 @@ def test_encodings(tmp_path):
 
 def test_format_of_an_outer_bracket():
     assert format_tree(Tree("", [Tree("A", ["a"]), Tree("B", ["b"])])) == "( (A a) (B b) )"
+
+
+@pytest.mark.parametrize(
+    "text", ["( ( (A a)))", "( ( ( (A a) (B b)) (C c)) (D (E e)))", "( ( (S (A a)) (. .)))"]
+)
+def test_nested_brackets_without_labels_are_written_as_they_are_read(text):
+    (tree,) = read(text)
+    assert read(format_tree(tree)) == [tree]
 
 
 def test_format_escapes_words_and_labels():
@@ -233,6 +306,8 @@ def test_format_escapes_words_and_labels():
         Tree("S", []),
         Tree("", ["a"]),
         Tree("S", [Tree("", [Tree("A", ["a"])])]),
+        Tree("", [Tree("A", ["a"]), Tree("", [Tree("B", ["b"])])]),
+        Tree("", [Tree("", [])]),
         Tree("NP", ["the", Tree("NN", ["dog"])]),
         Tree("NP", ["New", "York"]),
         Tree("NP", [""]),

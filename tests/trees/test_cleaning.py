@@ -8,7 +8,8 @@ from nltk.tree import Tree
 
 from rnnparse.errors import TreebankError
 from rnnparse.trees.brackets import format_tree, read_trees
-from rnnparse.trees.cleaning import basic_label, clean, tags, words
+from rnnparse.trees.cleaning import clean, tags, words
+from rnnparse.trees.style import AS_GIVEN
 from tests.trees.strategies import treebank_trees, trees
 
 
@@ -21,8 +22,8 @@ from tests.trees.strategies import treebank_trees, trees
         ("PRT|ADVP", "PRT"), ("ADVP|PRT-CLR", "ADVP"), ("JJ|NN", "JJ"), ("#", "#"), ("WP$", "WP$"),
     ],
 )  # fmt: skip
-def test_basic_label(label, expected):
-    assert basic_label(label) == expected
+def test_category(label, expected):
+    assert AS_GIVEN.category(label) == expected
 
 
 @pytest.mark.parametrize(
@@ -67,8 +68,8 @@ def test_words_without_a_tag_of_their_own(children):
 
 @given(treebank_trees())
 def test_invariants(tree):
-    cleaned = clean(tree)
-    kept = [(w, basic_label(t)) for w, t in tree.pos() if t != "-NONE-"]
+    cleaned = clean(tree, AS_GIVEN)
+    kept = [(w, AS_GIVEN.category(t)) for w, t in tree.pos() if t != "-NONE-"]
     if cleaned is None:
         assert not kept
         return
@@ -76,10 +77,16 @@ def test_invariants(tree):
     assert cleaned.label() == "TOP"
     for node in cleaned.subtrees():
         assert len(node) > 0
-        assert node.label() == basic_label(node.label())
+        assert node.label() == AS_GIVEN.category(node.label())
         if node is not cleaned and len(node) == 1 and isinstance(node[0], Tree):
             assert node[0].label() != node.label()
-    assert clean(cleaned) == cleaned
+    assert clean(cleaned, AS_GIVEN) == cleaned
+
+
+@given(treebank_trees())
+def test_cleaning_twice_changes_nothing(tree):
+    cleaned = clean(tree)
+    assert cleaned is None or clean(cleaned) == cleaned
 
 
 @given(trees())
