@@ -36,7 +36,10 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "-e", "--max-error", type=whole, metavar="N", help="in place of the parameters' MAX_ERROR"
     )
-    add_encoding(parser)
+    add_encoding(
+        parser,
+        "encoding of both files, such as latin-1 (default: utf-8); what is printed is in UTF-8",
+    )
     parser.add_argument(
         "--json",
         action="store_true",

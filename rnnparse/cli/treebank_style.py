@@ -5,7 +5,7 @@ from __future__ import annotations
 import argparse
 from typing import Any
 
-from rnnparse.trees.style import DROP, SEPARATORS, STYLES, TRACES, TreebankStyle
+from rnnparse.trees.style import DROP, STYLES, TreebankStyle
 
 _FIELDS = ("encoding", "strict", "traces", "drop", "separators", "lemmas")
 
@@ -14,9 +14,8 @@ def add_style(parser: argparse.ArgumentParser) -> None:
     """Declare the options; each is absent unless it is given."""
     group = parser.add_argument_group(
         "conventions of the treebank",
-        f"In lists, separated by commas, 'default' stands for the usual entries: "
-        f"--traces {' '.join(TRACES)}; --drop {','.join(DROP)}; "
-        f"--label-separators={','.join(SEPARATORS)}.",
+        "Entries of lists are separated by commas; 'default' stands for the usual entries, an empty "
+        "text for none. treebanks/README.md has them all.",
     )
     group.add_argument(
         "--treebank-style",
@@ -26,7 +25,11 @@ def add_style(parser: argparse.ArgumentParser) -> None:
         help=f"the conventions of a known treebank: {', '.join(sorted(STYLES))}; the options below "
         "replace single ones",
     )
-    add_encoding(group)
+    add_encoding(
+        group,
+        "encoding of the treebank, such as latin-1 (default: utf-8, or as NLTK says); what "
+        "rnnparse writes is in UTF-8",
+    )
     group.add_argument(
         "--strict",
         action="store_true",
@@ -38,9 +41,14 @@ def add_style(parser: argparse.ArgumentParser) -> None:
         "--traces",
         "PATTERN,…",
         "words that are traces: regular expressions for a word, or for a tag, a space and a word, "
-        "as in '(C|WNP) 0'",
+        "as in '(C|WNP) 0' (default: -NONE-, *T*-1, *con* and others)",
     )
-    _add_list(group, "--drop", "LABEL,…", "labels of nodes that are no part of the sentence")
+    _add_list(
+        group,
+        "--drop",
+        "LABEL,…",
+        f"labels of nodes that are no part of the sentence (default: {','.join(DROP)})",
+    )
     _add_list(
         group,
         "--label-separators",
@@ -56,15 +64,9 @@ def add_style(parser: argparse.ArgumentParser) -> None:
     )
 
 
-def add_encoding(group: Any) -> None:
+def add_encoding(group: Any, help: str) -> None:
     """Declare --encoding alone."""
-    group.add_argument(
-        "--encoding",
-        metavar="NAME",
-        default=argparse.SUPPRESS,
-        help="encoding of the treebank, such as latin-1 (default: utf-8, or as NLTK says); what "
-        "rnnparse writes is in UTF-8",
-    )
+    group.add_argument("--encoding", metavar="NAME", default=argparse.SUPPRESS, help=help)
 
 
 def given_style(args: argparse.Namespace) -> dict[str, Any]:
