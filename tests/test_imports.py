@@ -27,7 +27,7 @@ ALLOWED = {
     "folders": {"files"},
     "invariants": set[str](),
     "threads": set[str](),
-    "config": set[str](),
+    "config": _TREES,
     "trees": _TREES,
     "evaluation": _TREES | {"evaluation"},
     "grammar": _GRAMMAR,

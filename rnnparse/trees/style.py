@@ -80,7 +80,7 @@ class TreebankStyle:
         for pattern in self.traces:
             try:
                 re.compile(pattern)
-            except re.error as error:
+            except (re.error, OverflowError, RecursionError) as error:
                 raise ConfigError(
                     f"the trace pattern {pattern!r} is no regular expression: {error}"
                 ) from None
