@@ -16,6 +16,8 @@ import sys
 import time
 from collections.abc import Callable
 
+import numpy as np
+
 from rnnparse.grammar.grammar import Grammar, estimate
 from rnnparse.grammar.unknown import WordVectors
 from rnnparse.inference.cky import inside_chart
@@ -55,14 +57,14 @@ def time_lists(decoder: Decoder, sentences: list[list[str]], k: int) -> None:
 
 def time_charts(grammar: Grammar, sentences: list[list[str]]) -> None:
     """Print what the Viterbi pass costs."""
-    rules = rule_arrays(grammar.pcfg)
+    rules, go_on = rule_arrays(grammar.pcfg), np.zeros(1, np.uint8)
     emissions = [grammar.lexicon.emissions(tokens) for tokens in sentences]
 
     def fill_all() -> None:
         for e in emissions:
-            inside_chart(len(e.ptr) - 1, e.ptr, e.symbol, e.logp, rules)
+            inside_chart(len(e.ptr) - 1, e.ptr, e.symbol, e.logp, rules, go_on)
 
-    inside_chart(1, emissions[0].ptr[:2], emissions[0].symbol, emissions[0].logp, rules)
+    inside_chart(1, emissions[0].ptr[:2], emissions[0].symbol, emissions[0].logp, rules, go_on)
     print(f"chart: {1000 * seconds(fill_all) / len(sentences):.1f} ms a sentence")
 
 

@@ -1,15 +1,44 @@
-"""Work on several threads whose results come in order. The kernels run without Python's lock."""
+"""Work on threads: results in order, and a main thread that is free for signals.
+
+Python handles a signal such as Ctrl-C on the main thread only, and only between two instructions
+of Python. Compiled code holds it up, and where it arrives while compiled code hands back a result,
+the process may crash. So compiled code never runs on the main thread: `in_order` works on other
+threads, even if it is a single one, and `apart` makes a function do so. The main thread waits in a
+way that signals end. Long kernels look at `stop_flag` and give up soon after it is set.
+"""
 
 from __future__ import annotations
 
-import warnings
+import functools
+import threading
+import time
+from collections import deque
 from collections.abc import Callable, Iterable, Iterator
-from typing import TypeVar
+from concurrent.futures import Future
+from queue import SimpleQueue
+from typing import ParamSpec, TypeVar
 
-from joblib import Parallel, cpu_count, delayed
+import numpy as np
+from joblib import cpu_count
 
 Item = TypeVar("Item")
 Result = TypeVar("Result")
+Arguments = ParamSpec("Arguments")
+
+AHEAD = 2  # items for each thread that are begun before the oldest result is asked for
+
+_LOCAL = threading.local()
+_NEVER = np.zeros(1, np.uint8)
+
+
+class Abandoned(Exception):
+    """Work was given up because nobody waits for its result."""
+
+
+def stop_flag() -> np.ndarray:
+    """uint8 [1] for kernels of this thread: not 0 as soon as nobody waits for the result."""
+    flag: np.ndarray = getattr(_LOCAL, "stop", _NEVER)
+    return flag
 
 
 def in_order(
@@ -17,33 +46,102 @@ def in_order(
 ) -> Iterator[Result]:
     """The function's results in the order of the items, each as soon as it is there.
 
+    Work that has begun is abandoned when the caller stops asking, by an exception or otherwise.
+
     Args:
-        function: called on any thread.
+        function: called on other threads than the caller's.
         items: taken as threads become free.
         jobs: threads; 0 for one a processor core that this process may use.
 
     Raises:
         What the function raises, after the results before it.
+        MemoryError: no thread can be started.
     """
-    if jobs == 1:
-        yield from map(function, items)
-        return
-
-    def attempt(item: Item) -> tuple[list[Result], Exception | None]:
-        try:
-            return [function(item)], None
-        except Exception as error:
-            return [], error
-
-    run = Parallel(n_jobs=jobs or cpu_count(), prefer="threads", return_as="generator")
-    results = run(delayed(attempt)(item) for item in items)
+    jobs = jobs or cpu_count()
+    team = _Team(jobs)
+    pending: deque[Future[Result]] = deque()
     try:
-        for result, error in results:
-            if error is not None:
-                raise error
-            yield result[0]
+        for item in items:
+            pending.append(team.submit(function, item))
+            if len(pending) >= (1 if jobs == 1 else AHEAD * jobs):
+                yield pending.popleft().result()
+        while pending:
+            yield pending.popleft().result()
     finally:
-        with warnings.catch_warnings():
-            # Of results that nobody has read, which is the reader's choice.
-            warnings.simplefilter("ignore", UserWarning)
-            results.close()
+        team.dismiss()
+
+
+def apart(function: Callable[Arguments, Result]) -> Callable[Arguments, Result]:
+    """Make a function that calls compiled code run on another thread than the main one."""
+
+    @functools.wraps(function)
+    def call(*args: Arguments.args, **kwargs: Arguments.kwargs) -> Result:
+        if threading.current_thread() is not threading.main_thread():
+            return function(*args, **kwargs)
+        return next(in_order(lambda _: function(*args, **kwargs), (None,), 1))
+
+    return call
+
+
+def all_idle(seconds: float) -> bool:
+    """Wait for the threads of this module to end what they do; whether they have."""
+    deadline = time.monotonic() + seconds
+    for thread in threading.enumerate():
+        if isinstance(thread, _Worker):
+            thread.join(max(0.0, deadline - time.monotonic()))
+    return not any(isinstance(thread, _Worker) for thread in threading.enumerate())
+
+
+class _Team:
+    """Threads that take tasks from one queue; there are no more of them than tasks so far."""
+
+    def __init__(self, most: int) -> None:
+        self._most = most
+        self._workers: list[_Worker] = []
+        self._tasks: SimpleQueue[Callable[[], None] | None] = SimpleQueue()
+        self._stop = np.zeros(1, np.uint8)
+
+    def submit(self, function: Callable[[Item], Result], item: Item) -> Future[Result]:
+        future: Future[Result] = Future()
+
+        def task() -> None:
+            try:
+                future.set_result(function(item))
+            except BaseException as error:
+                future.set_exception(error)
+
+        if len(self._workers) < self._most:
+            self._hire()
+        self._tasks.put(task)
+        return future
+
+    def _hire(self) -> None:
+        worker = _Worker(self._tasks, self._stop)
+        try:
+            worker.start()
+        except RuntimeError:  # the system has no thread or no memory left
+            if not self._workers:
+                raise MemoryError("no thread can be started") from None
+            self._most = len(self._workers)
+        else:
+            self._workers.append(worker)
+
+    def dismiss(self) -> None:
+        """Let the threads end, after the kernels that they are in."""
+        self._stop[0] = 1
+        for _ in self._workers:
+            self._tasks.put(None)
+
+
+class _Worker(threading.Thread):
+    def __init__(
+        self, tasks: SimpleQueue[Callable[[], None] | None], stop: np.ndarray
+    ) -> None:
+        super().__init__(name="rnnparse", daemon=True)
+        self._tasks, self._flag = tasks, stop
+
+    def run(self) -> None:
+        _LOCAL.stop = self._flag
+        while (task := self._tasks.get()) is not None:
+            if not self._flag[0]:
+                task()

@@ -232,7 +232,7 @@ def _extend_row(i, j, n, symbol, inside, left_number, slot, slots, score, row, s
 
 
 @njit(cache=True, nogil=True)
-def inside_chart(n, lex_ptr, lex_symbol, lex_logp, rules):
+def inside_chart(n, lex_ptr, lex_symbol, lex_logp, rules, stop):
     """Fill the chart of a sentence of n tokens.
 
     Args:
@@ -240,6 +240,7 @@ def inside_chart(n, lex_ptr, lex_symbol, lex_logp, rules):
         lex_ptr [n+1] int64, lex_symbol int32, lex_logp float64: the tag states of each token with
             log P(word | tag).
         rules: a `RuleArrays`.
+        stop [1]: not 0 to give up, with a part of the chart.
 
     Returns:
         A `Chart`. Scores are log probabilities of the best derivation (Viterbi inside) in which
@@ -260,6 +261,8 @@ def inside_chart(n, lex_ptr, lex_symbol, lex_logp, rules):
         for t in range(lex_ptr[j - 1], lex_ptr[j]):
             best[lex_symbol[t]] = max(best[lex_symbol[t]], lex_logp[t])
         for i in range(j - 1, -1, -1):
+            if stop[0]:
+                break
             _apply_rules(best, base, row[i, : row_count[i]], slots, left_score, column, rules)
             count = _collect(best, found)
             item_symbol = grow(item_symbol, items + count)

@@ -10,8 +10,10 @@ from rnnparse.grammar.grammar import Grammar
 from rnnparse.inference.forest import Forest
 from rnnparse.inference.rules import rule_arrays
 from rnnparse.inference.search import best_forest
+from rnnparse.threads import Abandoned, apart, stop_flag
 
 WINDOW_FACTOR = 1.7
+EFFORT = 50  # derivations for each token and tree; newspaper text takes at most 8
 
 
 def first_window(n: int, k: int) -> float:
@@ -39,6 +41,7 @@ class Decoder:
         self._rules = rule_arrays(grammar.pcfg)
         self._heads = grammar.heads.compile(grammar.pcfg.categories).arrays
 
+    @apart
     def parse(self, tokens: Sequence[str], k: int) -> Parse:
         """The k best distinct trees of a sentence; fewer where the grammar has no more.
 
@@ -51,10 +54,13 @@ class Decoder:
         """
         if not tokens or k < 1:
             raise ValueError(f"cannot list the {k} best trees of {len(tokens)} tokens")
+        stop = stop_flag()
         emissions = self.grammar.lexicon.emissions(tokens)
         (cat, left, right, start, end, root), logp, glued = best_forest(
             len(tokens), k, emissions.ptr, emissions.symbol, emissions.logp, self._rules,
-            first_window(len(tokens), k), WINDOW_FACTOR, len(self.grammar.pcfg.categories),
-            self._heads,
+            first_window(len(tokens), k), WINDOW_FACTOR, EFFORT * k * (len(tokens) + 10),
+            len(self.grammar.pcfg.categories), self._heads, stop,
         )
+        if stop[0]:
+            raise Abandoned
         return Parse(Forest(cat, left, right, start, end, root, logp), glued)

@@ -52,7 +52,7 @@ def glue_graph(n, chart, rules, best, threshold):
         the root) and vertex n for no piece; and whether the threshold left anything out.
     """
     pruned = False
-    graph = with_room(new_graph(n, chart.symbol.shape[0]), n, n + 1)
+    graph = new_graph(n, chart.symbol.shape[0])
     top = rules.category[rules.root]
     for i in range(n + 1):
         outside = 0.0 if i == 0 else NEG_INF
@@ -68,11 +68,7 @@ def glue_graph(n, chart, rules, best, threshold):
                 if score < threshold:
                     pruned |= score > NEG_INF
                     continue
-                if (
-                    graph.size[EDGES] == graph.edges.shape[0]
-                    or graph.size[VERTICES] == graph.vertices.shape[0]
-                ):
-                    graph = with_room(graph, graph.edges.shape[0], graph.vertices.shape[0])
+                graph = with_room(graph, graph.size[EDGES] + 1, graph.size[VERTICES] + 1)
                 piece, _ = reach(
                     item, above + best[j], chart.symbol, rules.category, rules.partial,
                     graph.vertex_of, graph.vertices, graph.size,

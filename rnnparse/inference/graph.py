@@ -61,17 +61,17 @@ class Graph(NamedTuple):
 def new_graph(n, items):
     """An empty graph for a sentence of n tokens with a chart of so many items."""
     return Graph(
-        np.empty(n * (n + 1) // 2 + n, CELL), np.empty(4096, EDGE), np.empty(2048, VERTEX),
+        np.empty(n * (n + 1) // 2 + n, CELL), np.empty(4096, EDGE), np.empty(2048 + n, VERTEX),
         np.full(items, -1, np.int32), np.zeros(3, np.int64),
     )
 
 
 @njit(cache=True, nogil=True)
 def with_room(graph, edges, vertices):
-    """The same graph with room for so many more edges and vertices."""
+    """The same graph with room for so many edges and vertices in all."""
     return Graph(
-        graph.cells, grow(graph.edges, graph.size[EDGES] + edges),
-        grow(graph.vertices, graph.size[VERTICES] + vertices), graph.vertex_of, graph.size,
+        graph.cells, grow(graph.edges, edges), grow(graph.vertices, vertices), graph.vertex_of,
+        graph.size,
     )
 
 

@@ -15,7 +15,7 @@ from __future__ import annotations
 import numpy as np
 from numba import njit
 
-from rnnparse.inference.contents import export, intern_node, intern_sequence
+from rnnparse.inference.contents import export, intern_node, intern_sequence, new_contents
 from rnnparse.inference.derivations import (
     DERIVATIONS,
     append,
@@ -30,6 +30,7 @@ from rnnparse.inference.derivations import (
 from rnnparse.inference.graph import CELLS
 from rnnparse.inference.heap import pop, push
 
+STRETCH = 1 << 16  # derivations between two looks at whether to go on
 
 @njit(cache=True, nogil=True)
 def _seed(
@@ -153,7 +154,7 @@ def _run(
     derivations, chains, chain_table, kept_table, seen_table, size, heap, heap_size,
     sequences, members, sequence_table, nodes, node_table, content_size, buffer,
 ):
-    """Take derivations from the queue, best first, while there is room for more.
+    """Take at most `STRETCH` derivations from the queue, best first, while there is room for more.
 
     A derivation is kept if its content is new to its vertex, its vertex has not k derivations of
     the same chain, and its chain holds no category twice.
@@ -161,11 +162,12 @@ def _run(
     Returns:
         Whether anything was left out because of the cut.
     """
-    dropped = False
-    while heap_size[0] > 0 and room_for_one(
+    dropped, taken = False, 0
+    while heap_size[0] > 0 and taken < STRETCH and room_for_one(
         pushes, buffer.shape[0], derivations, chains, chain_table, kept_table, seen_table, size,
         heap, heap_size, sequences, members, sequence_table, nodes, node_table, content_size,
     ):
+        taken += 1
         score, e, left, right = pop(heap, heap_size)
         v = np.int64(lex_vertex[-1 - e] if e < 0 else edges[e].parent)
         unary = e >= 0 and edges[e].right < 0
@@ -201,10 +203,16 @@ def _run(
 
 
 @njit(cache=True, nogil=True)
-def _finish_cell(k, cut, categories, start, end, pushes, lex_vertex, graph, search, buffer):
-    """Empty the queue of one cell; returns the search, maybe moved, and as `_run`."""
+def _finish_cell(
+    k, cut, categories, start, end, pushes, lex_vertex, graph, search, buffer, most, stop
+):
+    """Empty the queue of one cell, unless it takes more than `most` entries in all or `stop` is set.
+
+    Returns:
+        The search, maybe moved, and as `_run`.
+    """
     dropped = False
-    while search.heap_size[0] > 0:
+    while search.heap_size[0] > 0 and search.heap_size[1] <= most and not stop[0]:
         search = with_room(search, pushes, buffer.shape[0])
         contents = search.contents
         dropped |= _run(
@@ -218,7 +226,15 @@ def _finish_cell(k, cut, categories, start, end, pushes, lex_vertex, graph, sear
 
 
 @njit(cache=True, nogil=True)
-def enumerate_trees(n, k, cut, categories, graph, lex_ptr, lex_vertex, lex_logp, epsilon):
+def no_candidates():
+    """`Candidates` without a tree."""
+    return export(new_contents(), np.empty(0, np.int32), np.empty(0))
+
+
+@njit(cache=True, nogil=True)
+def enumerate_trees(
+    n, k, cut, categories, graph, lex_ptr, lex_vertex, lex_logp, epsilon, most, stop
+):
     """The k best distinct trees whose log probability is at least `cut`.
 
     Args:
@@ -230,9 +246,12 @@ def enumerate_trees(n, k, cut, categories, graph, lex_ptr, lex_vertex, lex_logp,
         lex_ptr [n+1], lex_vertex, lex_logp: the vertices (or -1) of each token's tag states and
             their scores.
         epsilon: a vertex that stands for nothing (the end of glue), or -1.
+        most: how many derivations may be queued in all.
+        stop [1]: not 0 to give up.
 
     Returns:
-        `Candidates`, and whether anything was left out because of the cut.
+        `Candidates`, whether anything was left out because of the cut, and whether the search came
+        to its end; otherwise there are no candidates.
     """
     search, vertices = new_search(), graph.vertices
     buffer = np.empty(n, np.int32)
@@ -253,15 +272,18 @@ def enumerate_trees(n, k, cut, categories, graph, lex_ptr, lex_vertex, lex_logp,
         states = (lex_ptr[start], lex_ptr[end] if tags else lex_ptr[start])
         begin = search.size[DERIVATIONS]
         search = with_room(search, cell.last - first + states[1] - states[0], n)
-        cut_off, most = _seed(
+        cut_off, above = _seed(
             first, cell.last, states, lex_vertex, lex_logp, cut, graph.edges, vertices,
             search.derivations, search.heap, search.heap_size,
         )
         search, left_out = _finish_cell(
-            k, cut, categories, start, end, most + 2, lex_vertex, graph, search, buffer
+            k, cut, categories, start, end, above + 2, lex_vertex, graph, search, buffer, most,
+            stop,
         )
+        if search.heap_size[0] > 0:
+            return no_candidates(), dropped, False
         dropped |= cut_off or left_out
         sort_cell(search.derivations[begin : search.size[DERIVATIONS]], vertices, begin)
     root = vertices[0]
     best = search.derivations[root.first : root.first + min(k, root.count)]
-    return export(search.contents, best.content.copy(), best.score.copy()), dropped
+    return export(search.contents, best.content.copy(), best.score.copy()), dropped, True

@@ -160,13 +160,14 @@ def _cell_edges(i, j, chart, rules, column, alive, threshold, graph):
     """The edges kept in cell (i, j).
 
     Returns:
-        Whether there was room (else what was done can be done again to no effect), and whether
-        anything was pruned.
+        The room that edges and vertices need, whether there was that much (else what was done can
+        be done again to no effect), and whether anything was pruned.
     """
+    edge_room, vertex_room = graph.edges.shape[0], graph.vertices.shape[0]
     cell = cell_index(i, j)
     count = _list_alive(chart.cell_ptr[cell], chart.cell_ptr[cell + 1], graph.vertex_of, alive)
     if count == 0:
-        return True, False
+        return edge_room, vertex_room, True, False
     before = graph.size[EDGES]
     count, pruned = _push_unary(
         cell, threshold, chart.cell_ptr, chart.symbol, chart.inside, rules.unary_ptr, rules.unary,
@@ -191,12 +192,16 @@ def _cell_edges(i, j, chart, rules, column, alive, threshold, graph):
     if room:
         end_cell(graph, i, j, False)
     else:
+        if graph.size[EDGES] == edge_room:
+            edge_room += 1
+        else:
+            vertex_room += 1
         graph.size[EDGES] = before
-    return room, pruned
+    return edge_room, vertex_room, room, pruned
 
 
 @njit(cache=True, nogil=True)
-def prune(n, chart, rules, graph, threshold):
+def prune(n, chart, rules, graph, threshold, stop):
     """Add all edges within the threshold below the vertices of a graph.
 
     Args:
@@ -205,6 +210,7 @@ def prune(n, chart, rules, graph, threshold):
         rules: the same `RuleArrays`.
         graph: holds the root with outside score 0, or glue and its pieces.
         threshold: the least log probability of a tree that matters.
+        stop [1]: not 0 to give up, with a part of the graph.
 
     Returns:
         The `Graph`, and whether the threshold left anything out.
@@ -218,11 +224,14 @@ def prune(n, chart, rules, graph, threshold):
             column.score, column.low, column.high, column.width,
         )
         for i in range(j):
+            if stop[0]:
+                return graph, pruned
             room = False
             while not room:
-                room, cut = _cell_edges(i, j, chart, rules, column, alive, threshold, graph)
+                edges, vertices, room, cut = _cell_edges(
+                    i, j, chart, rules, column, alive, threshold, graph
+                )
                 pruned |= cut
-                if not room:
-                    graph = with_room(graph, graph.edges.shape[0], graph.vertices.shape[0])
+                graph = with_room(graph, edges, vertices)
         clear_column(column)
     return graph, pruned

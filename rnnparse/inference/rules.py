@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-import heapq
-from collections import defaultdict
 from typing import NamedTuple
 
 import numpy as np
 
 from rnnparse.grammar.pcfg import Pcfg
+from rnnparse.inference.closure import unary_closure
 
 BINARY = np.dtype([("logp", np.float64), ("left", np.int32), ("right", np.int32)], align=True)
 UNARY = np.dtype([("logp", np.float64), ("child", np.int32), ("link", np.bool_)], align=True)
@@ -57,6 +56,7 @@ def rule_arrays(grammar: Pcfg) -> RuleArrays:
     binary["logp"] = grammar.binary_logp[by_parent]
     binary["left"] = left_number[left[by_parent]]
     binary["right"] = right_number[right[by_parent]]
+    unary = _unary_by_parent(grammar)
     return RuleArrays(
         left_number=left_number,
         right_number=right_number,
@@ -69,8 +69,8 @@ def rule_arrays(grammar: Pcfg) -> RuleArrays:
         rule_logp=grammar.binary_logp[by_pair],
         binary_ptr=_offsets(parent[by_parent], size),
         binary=binary,
-        **_unary_by_parent(grammar),
-        **_closure(grammar),
+        **unary,
+        **_closure(grammar, unary),
         category=grammar.category,
         partial=grammar.partial,
         root=grammar.root,
@@ -100,44 +100,15 @@ def _offsets(ordered: np.ndarray, size: int) -> np.ndarray:
     return np.searchsorted(ordered, np.arange(size + 1)).astype(np.int64)
 
 
-def _closure(grammar: Pcfg) -> dict[str, np.ndarray]:
+def _closure(grammar: Pcfg, unary: dict[str, np.ndarray]) -> dict[str, np.ndarray]:
     """The unary closure, by child."""
-    above: dict[int, list[tuple[int, float, int]]] = defaultdict(list)
-    for (parent, child), logp, link in zip(
-        grammar.unary.tolist(), grammar.unary_logp.tolist(), grammar.link.tolist(), strict=True
-    ):
-        # A link leaves no node, so it adds no category to the chain.
-        above[child].append((parent, logp, 0 if link else 1 << int(grammar.category[parent])))
-    children = sorted(above)
-    found = [_closure_of(child, 1 << int(grammar.category[child]), above) for child in children]
+    child, parent, logp = unary_closure(unary["unary_ptr"], unary["unary"], grammar.category)
+    order = np.argsort(child, kind="stable")
+    closure_symbol = np.unique(grammar.unary[:, 1])
+    bounds = np.append(closure_symbol, len(grammar.symbols))
     return {
-        "closure_symbol": np.array(children, np.uint32),
-        "closure_ptr": np.cumsum([0, *map(len, found)]).astype(np.uint64),
-        "closure_parent": np.array([s for best in found for s in best], np.uint32),
-        "closure_logp": np.array([x for best in found for x in best.values()], np.float64),
+        "closure_symbol": closure_symbol.astype(np.uint32),
+        "closure_ptr": np.searchsorted(child[order], bounds).astype(np.uint64),
+        "closure_parent": parent[order].astype(np.uint32),
+        "closure_logp": logp[order],
     }
-
-
-def _closure_of(
-    child: int, category: int, above: dict[int, list[tuple[int, float, int]]]
-) -> dict[int, float]:
-    """The log probability of the best unary chain from a child to every symbol above it.
-
-    No chain holds a category twice. Categories are bit sets. The search goes on from the best
-    chain so far (Dijkstra) and gives one up whose symbol was reached with no more categories
-    before: whatever can stand above the worse chain can stand above the better.
-    """
-    best: dict[int, float] = {}
-    reached: dict[int, list[int]] = defaultdict(list)
-    queue = [(0.0, child, category)]
-    while queue:
-        cost, symbol, used = heapq.heappop(queue)
-        if any(old & ~used == 0 for old in reached[symbol]):
-            continue
-        reached[symbol].append(used)
-        best.setdefault(symbol, -cost)
-        for parent, logp, new in above.get(symbol, ()):
-            if not used & new:
-                heapq.heappush(queue, (cost - logp, parent, used | new))
-    del best[child]
-    return best

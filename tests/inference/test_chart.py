@@ -18,10 +18,12 @@ from rnnparse.inference.search import _root_graph
 from tests.inference.brute import Item, TooManyTrees, Twin
 from tests.inference.random_grammar import World, random_tests, world_of, worlds
 
+GO_ON = np.zeros(1, np.uint8)
+
 
 def filled(world: World) -> Chart:
     e = world.emissions
-    return inside_chart(len(e.ptr) - 1, e.ptr, e.symbol, e.logp, rule_arrays(world.pcfg))
+    return inside_chart(len(e.ptr) - 1, e.ptr, e.symbol, e.logp, rule_arrays(world.pcfg), GO_ON)
 
 
 def spans(n: int) -> list[tuple[int, int]]:
@@ -76,7 +78,7 @@ def test_a_chain_starts_from_a_tag_and_not_from_another_chain() -> None:
 def pruned(world: World, chart: Chart, root: int, threshold: float) -> tuple[Graph, bool]:
     rules = rule_arrays(world.pcfg)
     n = len(world.tokens)
-    return prune(n, chart, rules, _root_graph(n, chart, rules, root), threshold)
+    return prune(n, chart, rules, _root_graph(n, chart, rules, root), threshold, GO_ON)
 
 
 @random_tests

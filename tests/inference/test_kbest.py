@@ -81,6 +81,15 @@ def test_growing_windows_give_the_list_of_one_huge_window(world: World, k: int) 
         assert [s for s, _ in steps] == pytest.approx([s for s, _ in whole], abs=1e-9)
 
 
+@random_tests
+@given(worlds(), st.integers(1, 30))
+def test_windows_that_hold_too_much_are_narrowed_to_the_same_list(world: World, k: int) -> None:
+    best, _ = expected(world)
+    for effort in (0, 3):
+        with patch.object(decode, "EFFORT", effort):
+            check(parsed(world, k, 20.0, 1.7), best, k)
+
+
 def test_a_chain_that_must_repeat_a_category_is_glued() -> None:
     # TOP -> A1 -> B -> A2, where only A2 is a tag: the chain A B A is no tree.
     world = world_of([0, 1, 2, 1], [], [(0, 1), (1, 2), (2, 3)], [[3]])

@@ -1,0 +1,31 @@
+"""Arrays that grow: a root cell with very many edges."""
+
+from __future__ import annotations
+
+import numpy as np
+from nltk.tree import Tree
+
+from rnnparse.grammar.grammar import estimate
+from rnnparse.inference.cky import cell_index, find_item, inside_chart
+from rnnparse.inference.decode import Decoder
+from rnnparse.inference.graph import EDGES, VERTICES
+from rnnparse.inference.outside import prune
+from rnnparse.inference.rules import rule_arrays
+from rnnparse.inference.search import _root_graph
+from rnnparse.trees.heads import HeadTable
+
+LABELS = 5000
+
+
+def test_a_cell_of_very_many_edges_grows_the_array_that_lacks_room_and_no_other() -> None:
+    grammar = estimate(
+        [Tree.fromstring(f"(TOP (L{i} (T w)) (T w))") for i in range(LABELS)], HeadTable.left()
+    )
+    tokens, stop, rules = ["w", "w"], np.zeros(1, np.uint8), rule_arrays(grammar.pcfg)
+    e = grammar.lexicon.emissions(tokens)
+    chart = inside_chart(2, e.ptr, e.symbol, e.logp, rules, stop)
+    root = find_item(chart.cell_ptr, chart.symbol, cell_index(0, 2), rules.root)
+    graph, _ = prune(2, chart, rules, _root_graph(2, chart, rules, root), -1e9, stop)
+    assert graph.size[EDGES] > LABELS and len(graph.edges) < 4 * LABELS
+    assert len(graph.vertices) < 2 * max(graph.size[VERTICES], 2048)
+    assert len(Decoder(grammar).parse(tokens, 10**4).forest.root) == LABELS
