@@ -206,7 +206,7 @@ def _run(
 def _finish_cell(
     k, cut, categories, start, end, pushes, lex_vertex, graph, search, buffer, most, stop
 ):
-    """Empty the queue of one cell, as long as it takes at most `most` entries and `stop` is not set.
+    """Empty the queue of one cell while it has had at most `most` entries and `stop` is not set.
 
     Returns:
         The search, maybe moved, and as `_run`.
