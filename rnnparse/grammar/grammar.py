@@ -9,8 +9,9 @@ from dataclasses import dataclass
 import numpy as np
 from nltk.tree import Tree
 
-from rnnparse.errors import TreebankError
+from rnnparse.errors import ConfigError, ModelError, TreebankError
 from rnnparse.grammar.annotate import SPLITS, Annotator, Rule, TaggedWord
+from rnnparse.grammar.consistency import check_estimated
 from rnnparse.grammar.lexicon import Lexicon, estimate_lexicon
 from rnnparse.grammar.pcfg import Pcfg, estimate_rules
 from rnnparse.grammar.storage import grammar_from_arrays, grammar_to_arrays
@@ -20,11 +21,20 @@ from rnnparse.trees.heads import HeadTable
 
 @dataclass(frozen=True)
 class Grammar:
-    """What the decoder needs."""
+    """What the decoder needs.
+
+    Raises:
+        ValueError: the lexicon has a symbol that the rules do not have, or an intermediate one.
+    """
 
     pcfg: Pcfg
     lexicon: Lexicon
     heads: HeadTable
+
+    def __post_init__(self) -> None:
+        states = self.lexicon.states()
+        if states.max(initial=-1) >= len(self.pcfg.symbols) or self.pcfg.partial[states].any():
+            raise ValueError("a state of the lexicon is not a whole symbol of the grammar")
 
     def to_arrays(self) -> dict[str, np.ndarray]:
         """The grammar as arrays of plain types; the same bytes for an equal grammar."""
@@ -35,9 +45,17 @@ class Grammar:
         """The inverse of `to_arrays`; `arrays` may be what `numpy.load` gives.
 
         Raises:
-            ModelError: an array is missing or damaged.
+            ModelError: an array is missing, is not as `rnnparse.invariants` has it, or contradicts
+                another, so that `estimate` cannot have made it.
         """
-        return cls(*grammar_from_arrays(arrays))
+        try:
+            grammar = cls(*grammar_from_arrays(arrays))
+            check_estimated(grammar.pcfg, grammar.lexicon)
+        except (KeyError, ValueError, ConfigError) as error:
+            reason = f"no {error}" if isinstance(error, KeyError) else error
+            message = f"the grammar is damaged or of another version: {reason}"
+            raise ModelError(message) from error
+        return grammar
 
 
 def estimate(

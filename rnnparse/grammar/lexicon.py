@@ -11,6 +11,7 @@ import numpy as np
 from rnnparse.grammar.annotate import TaggedWord
 from rnnparse.grammar.forms import WordForms
 from rnnparse.grammar.unknown import UnknownWordTagger, WordVectors, train_tagger
+from rnnparse.invariants import LEXICON, LOG_LEAST, LOG_ONE, check
 from rnnparse.trees.brackets import unescape_token
 
 RARE = 5  # words seen at most so often are partly tagged by their form
@@ -51,6 +52,9 @@ class Lexicon:
             in `state_logp` (float64).
         log_unknown: log P(w) of an unknown word.
         tagger: the tagger of unknown words.
+
+    Raises:
+        ValueError: an array that is not so, see `rnnparse.invariants.LEXICON`; a word twice.
     """
 
     def __init__(
@@ -73,10 +77,20 @@ class Lexicon:
         self.forms = WordForms(self.words)
         self._number = {unescape_token(word): w for w, word in enumerate(self.words)}
         self._guessed: dict[tuple[str, bool], tuple[np.ndarray, np.ndarray]] = {}
+        sizes = {"W": len(self.words), "T": tagger.weights.shape[1]}
+        check("lexicon", LEXICON, vars(self), **sizes)
+        if len(set(self.words)) < len(self.words):
+            raise ValueError("lexicon.words must be distinct")
+        if not LOG_LEAST <= log_unknown <= LOG_ONE:
+            raise ValueError(f"lexicon.log_unknown is {log_unknown}, not the log of a probability")
 
     def knows(self, token: str) -> bool:
         """Whether training saw the token as it stands, escaped or not."""
         return unescape_token(token) in self._number
+
+    def states(self) -> np.ndarray:
+        """All symbols that tokens may have; int32, some several times."""
+        return np.concatenate([self.symbol, self.state_symbol])
 
     def emissions(self, tokens: Sequence[str]) -> Emissions:
         """The states of each token of a sentence, escaped or not; see `WordForms.lookup`."""

@@ -9,6 +9,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from rnnparse.grammar.annotate import Rule
+from rnnparse.invariants import PCFG, check, rising
 from rnnparse.trees.binarize import INTERMEDIATE
 from rnnparse.trees.cleaning import ROOT
 
@@ -29,6 +30,10 @@ class Pcfg:
         unary [U, 2] int32: parent, child; sorted by child.
         unary_logp [U] float64.
         link [U] bool: whether the rule leads to a smoothing back-off and leaves no tree node.
+
+    Raises:
+        ValueError: an array that is not so, see `rnnparse.invariants.PCFG`; names that are not
+            distinct; no symbol for the root.
     """
 
     symbols: tuple[str, ...]
@@ -39,6 +44,18 @@ class Pcfg:
     unary: np.ndarray
     unary_logp: np.ndarray
     link: np.ndarray
+
+    def __post_init__(self) -> None:
+        sizes = {"S": len(self.symbols), "C": len(self.categories)}
+        check("pcfg", PCFG, vars(self), **sizes)
+        for name, rules in (("binary", self.binary), ("unary", self.unary)):
+            if not rising(np.roll(rules, -1, axis=1)):  # the parent counts last
+                raise ValueError(f"pcfg.{name} must be sorted, each rule once")
+        for name in ("symbols", "categories"):
+            if len(set(getattr(self, name))) < sizes[name[0].upper()]:
+                raise ValueError(f"pcfg.{name} must be distinct")
+        if ROOT not in self.symbols or self.category[self.root] >= len(self.categories):
+            raise ValueError(f"pcfg.symbols must have {ROOT}, and that must be a whole category")
 
     @property
     def root(self) -> int:

@@ -11,16 +11,18 @@ from itertools import pairwise
 
 import numpy as np
 
-from rnnparse.errors import ModelError
 from rnnparse.grammar.lexicon import Lexicon
 from rnnparse.grammar.pcfg import Pcfg
 from rnnparse.grammar.unknown import UnknownWordTagger, WordVectors
+from rnnparse.invariants import LEXICON, PCFG, Array, Table, check
 from rnnparse.trees.heads import HeadTable
 
 Arrays = Mapping[str, np.ndarray]
 
-_PCFG = ("category", "binary", "binary_logp", "unary", "unary_logp", "link")
-_LEXICON = ("ptr", "symbol", "logp", "tag_ptr", "state_symbol", "state_logp")
+_STRINGS: Table = {
+    "utf8": Array("N", np.uint8),
+    "offsets": Array("S+1", np.int64, order="offsets N"),
+}
 
 
 def grammar_to_arrays(pcfg: Pcfg, lexicon: Lexicon, heads: HeadTable) -> dict[str, np.ndarray]:
@@ -29,9 +31,9 @@ def grammar_to_arrays(pcfg: Pcfg, lexicon: Lexicon, heads: HeadTable) -> dict[st
     return {
         **_strings_to_arrays("pcfg.symbols", pcfg.symbols),
         **_strings_to_arrays("pcfg.categories", pcfg.categories),
-        **{f"pcfg.{name}": getattr(pcfg, name) for name in _PCFG},
+        **{f"pcfg.{name}": getattr(pcfg, name) for name in PCFG},
         **_strings_to_arrays("lexicon.words", lexicon.words),
-        **{f"lexicon.{name}": getattr(lexicon, name) for name in _LEXICON},
+        **{f"lexicon.{name}": getattr(lexicon, name) for name in LEXICON},
         "lexicon.log_unknown": np.array([lexicon.log_unknown], np.float64),
         **_strings_to_arrays("tagger.features", tagger.features),
         "tagger.weights": tagger.weights,
@@ -45,30 +47,32 @@ def grammar_from_arrays(arrays: Arrays) -> tuple[Pcfg, Lexicon, HeadTable]:
     """The inverse of `grammar_to_arrays`.
 
     Raises:
-        ModelError: an array is missing, or its strings cannot be read.
+        KeyError: an array is missing.
+        ValueError, ConfigError: an array is not as `rnnparse.invariants` has it, or is not one
+            that grammars have.
     """
-    try:
-        tagger = UnknownWordTagger(
-            _strings_from_arrays("tagger.features", arrays),
-            arrays["tagger.weights"],
-            WordVectors(
-                _strings_from_arrays("tagger.vector_words", arrays), arrays["tagger.vectors"]
-            ),
-        )
-        lexicon = Lexicon(
-            _strings_from_arrays("lexicon.words", arrays),
-            **{name: arrays[f"lexicon.{name}"] for name in _LEXICON},
-            log_unknown=float(arrays["lexicon.log_unknown"][0]),
-            tagger=tagger,
-        )
-        pcfg = Pcfg(
-            symbols=_strings_from_arrays("pcfg.symbols", arrays),
-            categories=_strings_from_arrays("pcfg.categories", arrays),
-            **{name: arrays[f"pcfg.{name}"] for name in _PCFG},
-        )
-        heads = HeadTable.from_text(_strings_from_arrays("heads", arrays)[0], "the model's heads")
-    except (KeyError, IndexError, UnicodeDecodeError) as error:
-        raise ModelError(f"the grammar is damaged or of another version: {error}") from error
+    tagger = UnknownWordTagger(
+        _strings_from_arrays("tagger.features", arrays),
+        arrays["tagger.weights"],
+        WordVectors(_strings_from_arrays("tagger.vector_words", arrays), arrays["tagger.vectors"]),
+    )
+    lexicon = Lexicon(
+        _strings_from_arrays("lexicon.words", arrays),
+        **{name: arrays[f"lexicon.{name}"] for name in LEXICON},
+        log_unknown=_number("lexicon.log_unknown", arrays),
+        tagger=tagger,
+    )
+    pcfg = Pcfg(
+        symbols=_strings_from_arrays("pcfg.symbols", arrays),
+        categories=_strings_from_arrays("pcfg.categories", arrays),
+        **{name: arrays[f"pcfg.{name}"] for name in PCFG},
+    )
+    (text,) = _strings_from_arrays("heads", arrays)
+    heads = HeadTable.from_text(text, "the model's heads")
+    if heads.to_text() != text:
+        raise ValueError("heads: the table is not in the form in which it is written")
+    if arrays.keys() != grammar_to_arrays(pcfg, lexicon, heads).keys():
+        raise ValueError("an array that grammars do not have")
     return pcfg, lexicon, heads
 
 
@@ -81,6 +85,12 @@ def _strings_to_arrays(name: str, strings: Sequence[str]) -> dict[str, np.ndarra
 
 
 def _strings_from_arrays(name: str, arrays: Arrays) -> tuple[str, ...]:
-    joined = arrays[f"{name}.utf8"].tobytes()
-    offsets = arrays[f"{name}.offsets"].tolist()
+    parts = {part: arrays[f"{name}.{part}"] for part in _STRINGS}
+    check(name, _STRINGS, parts)
+    joined, offsets = parts["utf8"].tobytes(), parts["offsets"].tolist()
     return tuple(joined[a:b].decode("utf-8", "surrogatepass") for a, b in pairwise(offsets))
+
+
+def _number(name: str, arrays: Arrays) -> float:
+    check(name, {"value": Array("1", np.float64)}, {"value": arrays[name]})
+    return float(arrays[name][0])

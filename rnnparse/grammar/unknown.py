@@ -13,6 +13,7 @@ import numpy as np
 
 from rnnparse.grammar.signatures import signature
 from rnnparse.grammar.tagger_kernel import fit_softmax
+from rnnparse.invariants import TAGGER, check
 
 LONGEST_AFFIX = 4
 EPOCHS = 15
@@ -54,6 +55,9 @@ class UnknownWordTagger:
         features: name of each row of the first F rows of weights.
         weights [F + d, T] float32: binary features, then vector components.
         vectors: given word vectors [V, d]; V and d may be 0.
+
+    Raises:
+        ValueError: an array that is not so, see `rnnparse.invariants.TAGGER`; a name twice.
     """
 
     def __init__(
@@ -64,6 +68,10 @@ class UnknownWordTagger:
         self.vectors = vectors
         self._number = {name: i for i, name in enumerate(features)}
         self._rows = vectors.index()
+        arrays = {"vectors": vectors.matrix, "weights": weights}
+        check("tagger", TAGGER, arrays, N=len(self.features), V=len(vectors.words))
+        if len(self._number) < len(self.features) or len(self._rows) < len(vectors.words):
+            raise ValueError("the features and the vectors' words of a tagger must be distinct")
 
     def log_probabilities(self, word: str, first: bool) -> np.ndarray:
         """[T] float64: log P(tag | form) for each tag in the order of training."""

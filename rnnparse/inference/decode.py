@@ -10,6 +10,7 @@ from rnnparse.grammar.grammar import Grammar
 from rnnparse.inference.forest import Forest
 from rnnparse.inference.rules import rule_arrays
 from rnnparse.inference.search import best_forest
+from rnnparse.invariants import trusted
 from rnnparse.threads import Abandoned, apart, stop_flag
 
 WINDOW_FACTOR = 1.7
@@ -63,4 +64,7 @@ class Decoder:
         )
         if stop[0]:
             raise Abandoned
-        return Parse(Forest(cat, left, right, start, end, root, logp), glued)
+        forest = trusted(
+            Forest, cat=cat, left=left, right=right, start=start, end=end, root=root, logp=logp
+        )
+        return Parse(forest, glued)

@@ -7,7 +7,9 @@ from dataclasses import dataclass
 
 import numpy as np
 from nltk.tree import Tree
+from numba import njit
 
+from rnnparse.invariants import FOREST, check
 from rnnparse.trees.binarize import INTERMEDIATE, binarize
 from rnnparse.trees.heads import HeadTable
 
@@ -25,6 +27,10 @@ class Forest:
         start, end [N] int32: span in tokens, end exclusive.
         root [K] int32: root of each candidate, in order of falling logp.
         logp [K] float64: natural log of the probability of the candidate's best derivation.
+
+    Raises:
+        ValueError: an array that is not so, see `rnnparse.invariants.FOREST`; a child that does
+            not stand before its parent; children that do not share their parent's span.
     """
 
     cat: np.ndarray
@@ -34,6 +40,38 @@ class Forest:
     end: np.ndarray
     root: np.ndarray
     logp: np.ndarray
+
+    def __post_init__(self) -> None:
+        check("forest", FOREST, vars(self))
+        node = _first_unsound(self.left, self.right, self.start, self.end)
+        if node >= 0:
+            raise ValueError(
+                f"node {node} of a forest does not have its children before it, side by side in "
+                "its span"
+            )
+
+
+@njit(cache=True, nogil=True)
+def _first_unsound(
+    left: np.ndarray, right: np.ndarray, start: np.ndarray, end: np.ndarray
+) -> int:
+    """The first node whose children are not as `Forest` has it; -1 where there is none.
+
+    As children divide their parent's span, no node occurs twice in a tree.
+    """
+    for v in range(len(left)):
+        a, b = left[v], right[v]
+        if a < 0:
+            sound = b < 0 and end[v] == start[v] + 1
+        elif a >= v or b >= v or start[a] != start[v]:
+            sound = False
+        elif b < 0:
+            sound = end[a] == end[v]
+        else:
+            sound = start[b] == end[a] and end[b] == end[v]
+        if not sound:
+            return v
+    return -1
 
 
 def candidate_tree(

@@ -31,6 +31,8 @@ class LevelBatch(NamedTuple):
         candidates: int32 [B, K], positions in `root` of a sentence's candidates; 0 where masked.
         mask: bool [B, K], whether there is such a candidate.
         gold: int32 [B], the column of the target tree.
+
+    It may hold tensors, so its constructor checks nothing; kernels do, by `check_structure`.
     """
 
     words: np.ndarray
@@ -91,6 +93,36 @@ def _without_empty_levels(offsets: np.ndarray) -> np.ndarray:
 
 
 @njit(cache=True, nogil=True)
+def check_structure(
+    words: int, rows: int, key: np.ndarray, left: np.ndarray, right: np.ndarray
+) -> None:
+    """Raise ValueError where a node's weights are not there, or its children not before it.
+
+    Kernels rely on it. It takes no time beside theirs.
+
+    Args:
+        words: U, the number of nodes that are words.
+        rows: A, the number of rows of weights that occur.
+        key, left, right: fields of a `LevelBatch`.
+    """
+    if words > len(key) or len(left) != len(key) or len(right) != len(key):
+        raise ValueError("the nodes of a batch have arrays of different lengths")
+    for node in range(words, len(key)):
+        if key[node] < 0 or key[node] >= rows:
+            raise ValueError("a node of a batch has weights that the batch does not have")
+        if left[node] < 0 or left[node] >= node or right[node] >= node:
+            raise ValueError("a node of a batch does not have its children before it")
+
+
+@njit(cache=True, nogil=True)
+def check_positions(positions: np.ndarray, size: int) -> None:
+    """Raise ValueError where positions in an array of so many entries are outside of it."""
+    for position in positions:
+        if position < 0 or position >= size:
+            raise ValueError("a position in a batch is outside of what it points into")
+
+
+@njit(cache=True, nogil=True)
 def number_marked(slot: np.ndarray) -> np.ndarray:
     """Number the marked (>= 0) entries of `slot` in order; return their positions, int32."""
     count = 0
@@ -117,6 +149,8 @@ def _reachable(
     row_count: int,
 ) -> tuple[np.ndarray, ...]:
     """Nodes below `root`, renumbered; see `restrict`."""
+    check_structure(word_count, row_count, key, left, right)
+    check_positions(root, len(key))
     slot = np.full(len(key), -1, np.int32)
     row_slot = np.full(row_count, -1, np.int32)
     for node in root:

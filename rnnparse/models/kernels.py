@@ -14,7 +14,7 @@ import numpy as np
 from numba import njit, types
 from numba.extending import overload
 
-from rnnparse.models.batch import number_marked
+from rnnparse.models.batch import check_positions, check_structure, number_marked
 
 # Padé approximation of tanh that Eigen (and so TensorFlow on a CPU) uses for float32; it needs no
 # call into the C library, so that the loop over components is vectorised.
@@ -169,8 +169,13 @@ def forward(
     Returns:
         The nodes' vectors [N, n], and for each node the sum of the scores of the tree below it,
         itself included [N].
+
+    Raises:
+        ValueError: the fields are not those of a batch, or it has rows that the weights have not.
     """
     count, n = len(key), v.shape[1]
+    check_structure(len(leaves), len(rows), key, left, right)
+    check_positions(rows, min(len(W), len(v)))
     vectors = np.empty((count, n), v.dtype)
     totals = np.zeros(count, v.dtype)
     vectors[: len(leaves)] = leaves
@@ -242,6 +247,7 @@ def backward(
         are not wanted are empty, [0, …].
     """
     count, n = vectors.shape
+    check_positions(root, count)
     coefficient = np.zeros(count, v.dtype)
     for t in range(len(root)):
         coefficient[root[t]] += upstream[t]

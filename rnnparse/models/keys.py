@@ -9,6 +9,8 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from rnnparse.invariants import KEYS, check
+
 if TYPE_CHECKING:
     from rnnparse.inference.forest import Forest
 
@@ -26,11 +28,19 @@ class KeyTable:
     Attributes:
         categories: names of the basic categories; an id is a position in it.
         pairs: int32 [R - 1, 2], category ids of the left and the right child, the right one -1
-            for a unary node; sorted.
+            for a unary node; sorted, with -1 as the greatest.
+
+    Raises:
+        ValueError: pairs that are not so, see `rnnparse.invariants.KEYS`.
     """
 
     categories: tuple[str, ...]
     pairs: np.ndarray
+
+    def __post_init__(self) -> None:
+        check("weights", KEYS, vars(self), C=len(self.categories))
+        if np.any(self.pairs[:, 0] < 0) or np.any(self._packed[1:] <= self._packed[:-1]):
+            raise ValueError("weights.pairs must be sorted, each pair once, each with a left child")
 
     @classmethod
     def count(

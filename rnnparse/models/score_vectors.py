@@ -9,7 +9,7 @@ from __future__ import annotations
 import numpy as np
 from numba import njit
 
-from rnnparse.models.batch import LevelBatch
+from rnnparse.models.batch import LevelBatch, check_positions
 
 
 def linear_scores(batch: LevelBatch, vectors: np.ndarray, v: np.ndarray) -> np.ndarray:
@@ -98,6 +98,7 @@ def _features(
     out: np.ndarray,
 ) -> None:
     """Push weights down from the roots; each node adds its vector to its example's row."""
+    check_positions(root, len(key))
     coefficient = np.zeros(len(key), out.dtype)
     example = np.full(len(key), -1, np.int32)
     for t in range(len(root)):

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 from numba import njit
 
+from rnnparse.invariants import STORE, check, trusted
 from rnnparse.models.batch import LevelBatch, number_marked
 from rnnparse.models.keys import KeyTable, child_categories
 
@@ -31,6 +32,10 @@ class ForestStore:
         cost: float64 [T], structured margin for κ = 1.
         root_offsets: int64 [S + 1], where each sentence's candidates begin.
         gold: int32 [S], which candidate is the target.
+
+    Raises:
+        ValueError: an array that is not so, see `rnnparse.invariants.STORE`; a node, a root or a
+            target that does not lie where the others say.
     """
 
     key: np.ndarray
@@ -44,6 +49,16 @@ class ForestStore:
     cost: np.ndarray
     root_offsets: np.ndarray
     gold: np.ndarray
+
+    def __post_init__(self) -> None:
+        check("store", STORE, vars(self))
+        nodes, trees = np.diff(self.node_offsets), np.diff(self.root_offsets)
+        if np.any(self.root >= np.repeat(nodes, trees)) or np.any(self.gold >= trees):
+            raise ValueError("a root or a target of the store is not one of its sentence")
+        if not _is_sound(
+            self.key, self.word, self.left, self.right, self.height, self.node_offsets
+        ):
+            raise ValueError("a node of the store has children that do not stand before it")
 
     @classmethod
     def from_forests(
@@ -64,7 +79,8 @@ class ForestStore:
             gold: int [S], which candidate is the target; default the first.
 
         Raises:
-            ValueError: a child does not stand before its parent.
+            ValueError: a child does not stand before its parent, or a sentence has fewer rows
+                than its forest has words.
         """
         return cls.from_arrays(
             cat=_joined([f.cat for f in forests], np.int32),
@@ -109,8 +125,11 @@ class ForestStore:
         if np.any(np.maximum(absolute_left, absolute_right) >= np.arange(len(cat))):
             raise ValueError("a forest has a child that does not stand before its parent")
         token = start + np.repeat(np.asarray(token_offsets[:-1], np.int64), sizes)
+        if np.any(token >= np.repeat(np.asarray(token_offsets[1:], np.int64), sizes)):
+            raise ValueError("a forest has more words than its sentence has rows")
         key = keys.rows(*child_categories(cat, absolute_left, absolute_right))
-        return cls(
+        return trusted(
+            cls,
             key=np.where(leaf, np.int32(-1), key),
             word=np.where(leaf, _at(rows, token, leaf), np.int32(-1)),
             left=np.asarray(left, np.int32),
@@ -121,7 +140,7 @@ class ForestStore:
             logp=np.asarray(logp, np.float64),
             cost=np.zeros(len(root)) if cost is None else np.asarray(cost, np.float64),
             root_offsets=np.asarray(root_offsets, np.int64),
-            gold=np.zeros(len(sizes), np.int32) if gold is None else gold,
+            gold=np.zeros(len(sizes), np.int32) if gold is None else np.asarray(gold, np.int32),
         )
 
     def __len__(self) -> int:
@@ -140,8 +159,13 @@ class ForestStore:
         Returns:
             The batch, and int32 [nodes of these forests]: the forests' nodes, one forest after the
             other, as nodes of the batch.
+
+        Raises:
+            IndexError: there is no such sentence.
         """
         chosen = np.asarray(sentences, np.int64)
+        if chosen.min(initial=0) < 0 or chosen.max(initial=-1) >= len(self):
+            raise IndexError(f"sentences must be from 0 to {len(self) - 1}")
         words, rows, key, left, right, level_offsets, node = _level_arrays(
             chosen, self.node_offsets, self.key, self.word, self.left, self.right, self.height
         )
@@ -196,6 +220,34 @@ def _rectangle(counts: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
     mask = column < counts[:, None]
     first = np.cumsum(counts) - counts
     return np.where(mask, first[:, None] + column, 0).astype(np.int32), mask
+
+
+@njit(cache=True, nogil=True)
+def _is_sound(
+    key: np.ndarray,
+    word: np.ndarray,
+    left: np.ndarray,
+    right: np.ndarray,
+    height: np.ndarray,
+    node_offsets: np.ndarray,
+) -> bool:
+    """Whether every node is a word, or has its children before it, one of them just below it."""
+    for s in range(len(node_offsets) - 1):
+        first = node_offsets[s]
+        for i in range(first, node_offsets[s + 1]):
+            a, b = left[i], right[i]
+            if a < 0:
+                if b >= 0 or word[i] < 0 or key[i] >= 0 or height[i] != 0:
+                    return False
+                continue
+            if word[i] >= 0 or key[i] < 0 or a >= i - first or b >= i - first:
+                return False
+            below = height[first + a]
+            if b >= 0:
+                below = max(below, height[first + b])
+            if height[i] != below + 1:
+                return False
+    return True
 
 
 @njit(cache=True, nogil=True)

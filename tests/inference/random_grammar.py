@@ -28,6 +28,9 @@ class FixedLexicon:
 
     fixed: Emissions
 
+    def states(self) -> np.ndarray:
+        return self.fixed.symbol
+
     def emissions(self, tokens: list[str]) -> Emissions:
         assert len(tokens) == len(self.fixed.ptr) - 1
         return self.fixed
