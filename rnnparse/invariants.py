@@ -106,11 +106,12 @@ FOREST: Table = {
     "logp": Array("K", np.float64, -np.inf, GREATEST),
 }
 
-# S forests end to end: N nodes, K candidate trees in all
-FORESTS: Table = {
+# S sentences with their forests end to end: N nodes, K candidate trees in all
+LISTS: Table = {
     **FOREST,
-    "node_offsets": Array("S+1", np.int64, order="offsets N"),
-    "root_offsets": Array("S+1", np.int64, order="offsets K"),
+    "nodes": Array("S", np.int64, 1, "N"),
+    "trees": Array("S", np.int64, 1, "K"),
+    "glued": Array("S", np.bool_),
 }
 
 # S sentences, M nodes, T candidate trees

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -11,7 +10,8 @@ from typing import Any
 import numpy as np
 
 from rnnparse.errors import ModelError
-from rnnparse.files import read_arrays, write_arrays
+from rnnparse.files import parse_json, read_arrays, write_arrays
+from rnnparse.invariants import GREATEST, PARAMETERS, check
 from rnnparse.json_text import to_json
 from rnnparse.models.parameters import Parameters
 
@@ -57,37 +57,84 @@ def save_state(path: Path, state: TrainingState, key: str) -> None:
     arrays |= {f"optimizer_{i}": array for i, array in enumerate(state.optimizer)}
     about = {"key": key, **{name: getattr(state, name) for name in _PLAIN}}
     arrays["about"] = np.frombuffer(to_json(about).encode("utf-8"), np.uint8)
-    write_arrays(path, arrays)
+    write_arrays(path, arrays, durable=True)
 
 
-def load_state(path: Path, key: str) -> TrainingState | None:
+def load_state(
+    path: Path, key: str, initial: Parameters, *, betas: int = 0
+) -> TrainingState | None:
     """The state in a file; None where there is no file.
 
+    Args:
+        path: the file.
+        key: names the run, as for `save_state`.
+        initial: weights of the shapes and the type that the run has.
+        betas: how many weights of log P the run tries after an epoch; 0 without a dev set.
+
     Raises:
-        ModelError: the file is damaged, or of a run with other data or settings.
+        ModelError: the file is damaged, is not one that the run can have written, or is of a run
+            with other data or settings.
     """
     if not path.exists():
         return None
     try:
         arrays = read_arrays(path)
-        about = json.loads(arrays["about"].tobytes().decode("utf-8"))
-        count = sum(name.startswith("optimizer_") for name in arrays)
-        state = TrainingState(
-            **{name: about[name] for name in _PLAIN},
-            parameters=_parameters(arrays, "now"),
-            mean=_parameters(arrays, "mean"),
-            best=_parameters(arrays, "best"),
-            optimizer=[arrays[f"optimizer_{i}"] for i in range(count)],
+        about = parse_json(arrays.pop("about").tobytes())
+        _require(about.keys() == {"key", *_PLAIN}, "other fields")
+        if about["key"] != key:
+            raise ModelError(
+                f"{path}: this checkpoint is of a run with other data or settings; "
+                "give the same ones, or train without --resume"
+            )
+        _check_history(about, betas)
+        now, mean, best = (_parameters(arrays, which, initial) for which in ("now", "mean", "best"))
+        optimizer = [arrays.pop(f"optimizer_{i}") for i in range(len(arrays))]
+        _require(
+            all(np.isfinite(array).all() for array in optimizer), "the optimizer is not finite"
         )
-    except (OSError, ValueError, KeyError, TypeError) as error:
+    except (OSError, ValueError, KeyError, TypeError, AttributeError) as error:
         raise ModelError(f"{path}: damaged checkpoint ({error}); train without --resume") from error
-    if about["key"] != key:
-        raise ModelError(
-            f"{path}: this checkpoint is of a run with other data or settings; "
-            "give the same ones, or train without --resume"
-        )
-    return state
+    return TrainingState(
+        about["epoch"], about["history"], now, mean, best, optimizer, about["telemetry"]
+    )
 
 
-def _parameters(arrays: Mapping[str, np.ndarray], which: str) -> Parameters:
-    return Parameters(*(arrays[f"{which}_{name}"] for name in Parameters._fields))
+def _parameters(arrays: dict[str, np.ndarray], which: str, initial: Parameters) -> Parameters:
+    """Take the weights of one kind out of the arrays of a file."""
+    found = Parameters(*(arrays.pop(f"{which}_{name}") for name in Parameters._fields))
+    check(which, PARAMETERS, found._asdict())
+    for name, array, wanted in zip(Parameters._fields, found, initial, strict=True):
+        fits = array.shape == wanted.shape and array.dtype == wanted.dtype
+        _require(fits, f"{which}.{name} is of another shape or type")
+    return found
+
+
+def _check_history(about: Mapping[str, Any], betas: int) -> None:
+    """Raise ValueError where the records of the epochs are not those of a run."""
+    epoch, history, telemetry = (about[name] for name in _PLAIN)
+    epochs = [entry["epoch"] for entry in history]
+    _require(_is_count(epoch) and epochs == list(range(1, epoch + 1)), "epochs are missing")
+    for entry in history:
+        names = {"loss", "objective", "seconds", *(("beta", "dev_f1") if betas else ())}
+        names |= entry.keys() & {"violated", "initial_objective"}
+        _require(all(_is_number(entry[name]) for name in names), "a score that is not a number")
+        brackets = entry.get("dev_brackets", [])
+        _require(isinstance(brackets, list) and len(brackets) == betas, "other brackets")
+        for counts in brackets:
+            _require(len(counts) == 3 and all(map(_is_count, counts)), "brackets are not counts")
+        _require(entry.keys() <= names | {"epoch", "dev_brackets"}, "an unknown score")
+    observed = [record["epoch"] for record in telemetry]
+    _require(observed == sorted(set(observed) & set(epochs)), "telemetry of other epochs")
+
+
+def _is_count(value: Any) -> bool:
+    return type(value) is int and 0 <= value < 1 << 53
+
+
+def _is_number(value: Any) -> bool:
+    return type(value) in (int, float) and abs(value) <= GREATEST
+
+
+def _require(holds: Any, message: str) -> None:
+    if not holds:
+        raise ValueError(message)

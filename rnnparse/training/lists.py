@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 import os
 from collections.abc import Callable, Sequence
 from pathlib import Path
@@ -14,8 +15,10 @@ from rnnparse.errors import ConfigError
 from rnnparse.files import make_writable, read_arrays, write_arrays
 from rnnparse.inference.decode import Decoder, Parse
 from rnnparse.inference.forest import Forest
+from rnnparse.invariants import LISTS, check
 from rnnparse.threads import in_order
 
+_LOG = logging.getLogger("rnnparse")
 PART = 50  # sentences in one file of the cache
 
 _NODE_FIELDS = ("cat", "left", "right", "start", "end")
@@ -45,6 +48,7 @@ def candidate_lists(
     decoder: Callable[[], Decoder],
     k: int,
     *,
+    categories: int,
     folder: Path,
     jobs: int,
     progress: bool,
@@ -56,6 +60,7 @@ def candidate_lists(
         sentences: tokens, escaped as in trees.
         decoder: makes the decoder; called once, and only if a part is not in the cache.
         k: candidates a sentence.
+        categories: C, the number of basic categories.
         folder: of this set of lists; its name must depend on all that decides them.
         jobs: threads, 0 for one a processor core.
         progress: whether to show a progress bar.
@@ -64,6 +69,7 @@ def candidate_lists(
     folder.mkdir(parents=True, exist_ok=True)
     made: list[Decoder] = []
     making = Lock()
+    damaged: list[Path] = []
 
     def shared_decoder() -> Decoder:
         with making:
@@ -74,9 +80,11 @@ def candidate_lists(
     def part(start: int) -> list[Parse]:
         chunk = sentences[start : start + PART]
         file = folder / f"{start // PART:06d}.npz"
-        cached = _read(file) if file.exists() else None
-        if cached is not None and len(cached) == len(chunk):
-            return cached
+        if file.exists():
+            try:
+                return _read(file, chunk, k, categories)
+            except (OSError, ValueError, KeyError):
+                damaged.append(file)
         parses = [shared_decoder().parse(tokens, k) for tokens in chunk]
         _write(file, parses)
         return parses
@@ -86,6 +94,10 @@ def candidate_lists(
         for parses in in_order(part, range(0, len(sentences), PART), jobs):
             found.extend(parses)
             bar.update(len(parses))
+    if damaged:
+        _LOG.warning(
+            "%s: %d of the files with candidate lists damaged; made again", folder, len(damaged)
+        )
     return found
 
 
@@ -100,15 +112,38 @@ def _write(file: Path, parses: Sequence[Parse]) -> None:
     write_arrays(file, arrays)
 
 
-def _read(file: Path) -> list[Parse] | None:
-    """The parses of a part, or None where the file is damaged."""
-    try:
-        arrays = read_arrays(file)
-        nodes = np.cumsum(arrays["nodes"])[:-1]
-        trees = np.cumsum(arrays["trees"])[:-1]
-        columns = [np.split(arrays[name], nodes) for name in _NODE_FIELDS]
-        columns += [np.split(arrays[name], trees) for name in _TREE_FIELDS]
-    except (OSError, ValueError, KeyError):
-        return None
+def _read(
+    file: Path, sentences: Sequence[Sequence[str]], k: int, categories: int
+) -> list[Parse]:
+    """The parses of a part.
+
+    Raises:
+        OSError, KeyError, ValueError: the file cannot be read, or `_write` cannot have written it
+            for these sentences.
+    """
+    arrays = read_arrays(file)
+    check("lists", LISTS, arrays, S=len(sentences))
+    ends = [np.cumsum(arrays[name]) for name in ("nodes", "trees")]
+    if ends[0][-1] != len(arrays["cat"]) or ends[1][-1] != len(arrays["root"]):
+        raise ValueError("the sizes of the forests do not add up")
+    columns = [np.split(arrays[name], ends[0][:-1]) for name in _NODE_FIELDS]
+    columns += [np.split(arrays[name], ends[1][:-1]) for name in _TREE_FIELDS]
     forests = [Forest(*parts) for parts in zip(*columns, strict=True)]
+    for forest, tokens in zip(forests, sentences, strict=True):
+        _check_candidates(forest, len(tokens), k, categories)
     return [Parse(f, bool(g)) for f, g in zip(forests, arrays["glued"], strict=True)]
+
+
+def _check_candidates(forest: Forest, words: int, k: int, categories: int) -> None:
+    """Raise ValueError where these are not the k best trees of so many words."""
+    root, logp, basic = forest.root, forest.logp, forest.cat < categories
+    if forest.cat.max() >= 2 * categories or not basic[forest.left < 0].all():
+        raise ValueError("a node has a category that it cannot have")
+    if not basic[root].all() or len(np.unique(forest.cat[root])) > 1:
+        raise ValueError("a candidate has another root")
+    if forest.end.max() > words or np.any(forest.start[root]) or np.any(forest.end[root] != words):
+        raise ValueError("a candidate does not span its sentence")
+    if len(root) > k or len(np.unique(root)) < len(root):
+        raise ValueError("there are too many candidates, or one twice")
+    if not np.isfinite(logp).all() or np.any(logp[1:] > logp[:-1]):
+        raise ValueError("the candidates are not in order")

@@ -13,6 +13,8 @@ import numpy as np
 from tqdm import tqdm
 
 from rnnparse.config import TrainingConfig
+from rnnparse.errors import ModelError
+from rnnparse.invariants import GREATEST
 from rnnparse.losses.objectives import MARGINS
 from rnnparse.models.frozen import NOTHING, Frozen
 from rnnparse.models.parameters import Parameters
@@ -123,8 +125,8 @@ def train_network(
     telemetry = NetworkTelemetry(model, store, config, state.epoch) if config.telemetry else None
     now = _frozen_in(max(state.epoch - 1, 0), config, frozen)
     step = make_step(model, config, now, telemetry)
-    if state.optimizer:
-        step.restore(state.optimizer)
+    if state.epoch:
+        _restore(step, state)
     last = epochs or config.epochs
     while state.epoch < last and (epochs or not is_over(state.history, config.patience)):
         began = time.perf_counter()
@@ -152,12 +154,22 @@ def train_network(
     return state
 
 
+def _restore(step: Step, state: TrainingState) -> None:
+    try:
+        step.restore(state.optimizer)
+    except (ValueError, TypeError) as error:
+        raise ModelError(
+            f"the checkpoint is damaged: its optimizer does not fit the run ({error}); train "
+            "without --resume"
+        ) from error
+
+
 def _has_diverged(entry: dict[str, Any], state: TrainingState) -> bool:
     """Whether an epoch led beyond all bounds: its objective, or the weights after it."""
     first = state.history[0] if state.history else entry
     start = first.get("initial_objective", first["objective"])  # older states lack it
-    finite = all(np.isfinite(array).all() for array in state.parameters)
-    return not finite or is_beyond(entry["objective"], start)
+    bounded = all(np.abs(array).max() <= GREATEST for array in state.parameters)  # NaN is not
+    return not bounded or is_beyond(entry["objective"], start)
 
 
 def _judge(parameters: Parameters, tuning: Tuning) -> dict[str, Any]:

@@ -121,7 +121,8 @@ class _Run:
     ) -> TrainingState:
         """Train the network, saving the state after every epoch under `name`."""
         file = self.work.state_file(name)
-        state = load_state(file, key)
+        betas = len(BETAS) if problem.tuning else 0
+        state = load_state(file, key, problem.initial, betas=betas)
         if state is not None:
             self._log(name, state)  # the run may have ended before it did
         board = TensorBoardLog(self.config.tensorboard, name)

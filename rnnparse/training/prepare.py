@@ -94,6 +94,7 @@ def make_lists(
             [words(tree) for tree in trees],
             decoder,
             config.kbest,
+            categories=len(grammar.pcfg.categories),
             folder=cache / key / f"{name}-{fingerprint(trees)}",
             jobs=jobs,
             progress=progress,

@@ -8,6 +8,7 @@ import numpy as np
 import pytest
 
 from rnnparse.errors import ConfigError
+from rnnparse.files import read_arrays, write_arrays
 from rnnparse.inference.decode import Decoder, Parse
 from rnnparse.training import lists
 from rnnparse.training.lists import cache_folder, candidate_lists
@@ -43,6 +44,7 @@ def made(folder: Path, decoder: Counting, jobs: int = 1, sentences: Any = None) 
         SENTENCES if sentences is None else sentences,
         decoder,
         K,
+        categories=len(small_grammar().pcfg.categories),
         folder=folder,
         jobs=jobs,
         progress=False,
@@ -132,3 +134,42 @@ def test_a_cache_that_cannot_be_made_is_an_error_with_a_way_out(tmp_path: Path) 
     (tmp_path / "file").write_text("text")
     with pytest.raises(ConfigError, match="name another with --cache"):
         cache_folder(str(tmp_path / "file" / "cache"))
+
+
+@pytest.mark.parametrize(
+    ("name", "change"),
+    [
+        ("cat", lambda a: a + 10**6),
+        ("cat", lambda a: a[::-1].copy()),
+        ("cat", lambda a: -a - 1),
+        ("left", lambda a: a + 1),
+        ("right", lambda a: a * 0 + 10**6),
+        ("start", lambda a: a + 10**6),
+        ("end", lambda a: a + 1),
+        ("root", lambda a: a * 0),
+        ("root", lambda a: a + 10**6),
+        ("logp", lambda a: a * np.nan),
+        ("logp", lambda a: -a),
+        ("logp", lambda a: a.astype(np.float32)),
+        ("nodes", lambda a: a + 1),
+        ("nodes", lambda a: a * 0 - 5),
+        ("trees", lambda a: a + 1),
+        ("glued", lambda a: a[:-1]),
+        ("glued", lambda a: a.astype(np.int64)),
+    ],
+)
+def test_lists_that_no_decoder_makes_are_made_again_with_a_note(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture, name: str, change: Any
+) -> None:
+    first = made(tmp_path, Counting())
+    file = sorted(tmp_path.glob("*.npz"))[1]
+    whole = file.read_bytes()
+    arrays = read_arrays(file)
+    array = change(arrays[name])
+    kept = array if array.dtype.kind == "f" or name == "glued" else array.astype(arrays[name].dtype)
+    write_arrays(file, {**arrays, name: kept})
+    assert_equal(made(tmp_path, Counting()), first)
+    assert caplog.messages == [
+        f"{tmp_path}: 1 of the files with candidate lists damaged; made again"
+    ]
+    assert file.read_bytes() == whole

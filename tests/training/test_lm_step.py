@@ -159,7 +159,8 @@ def test_training_by_name_goes_on_from_a_checkpoint_to_the_same_bytes(tmp_path: 
     settings = config(optimizer=LM, learning_rate=3.0, averaging=False)
     whole = train(settings, epochs=4)
     save_state(tmp_path / "state.npz", train(settings, epochs=2), "key")
-    again = train(settings, epochs=4, state=load_state(tmp_path / "state.npz", "key"))
+    state = load_state(tmp_path / "state.npz", "key", problem().initial)
+    again = train(settings, epochs=4, state=state)
     assert whole.parameters.v.tobytes() == again.parameters.v.tobytes()
     for one, other in zip(whole.optimizer, again.optimizer, strict=True):
         assert np.asarray(one).tobytes() == np.asarray(other).tobytes()

@@ -328,7 +328,7 @@ def test_every_optimizer_goes_on_as_if_nothing_had_happened(
     whole = run(config, far(problem().initial))
     file = tmp_path / "state.npz"
     run(config, far(problem().initial), epochs=1, on_epoch=lambda s: save_state(file, s, "key"))
-    state = load_state(file, "key")
+    state = load_state(file, "key", problem().initial, betas=len(BETAS))
     assert state is not None and state.epoch == 1
     resumed = run(config, state=state)
     for which in ("parameters", "mean", "best"):

@@ -255,7 +255,7 @@ def test_a_resumed_run_has_the_same_telemetry(tmp_path: Path) -> None:
     whole = run(config, epochs=3)
     file = tmp_path / "state.npz"
     run(config, epochs=1, on_epoch=lambda state: save_state(file, state, "key"))
-    state = load_state(file, "key")
+    state = load_state(file, "key", problem().initial)
     assert state is not None and len(state.telemetry) == 1
     resumed = run(config, epochs=3, state=state)
     assert_same(resumed, whole)

@@ -1,7 +1,9 @@
 from __future__ import annotations
 
+import json
 import logging
 import multiprocessing
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -9,12 +11,23 @@ import numpy as np
 import pytest
 
 from rnnparse.errors import ConfigError, ModelError
-from rnnparse.files import write_arrays
+from rnnparse.files import read_arrays, write_arrays
 from rnnparse.models.parameters import Parameters
 from rnnparse.training.checkpoint import TrainingState, load_state, save_state
 from rnnparse.training.workspace import Workspace, is_written
 
-HISTORY: list[dict[str, Any]] = [{"epoch": 1, "dev_f1": 50.0}]
+HISTORY: list[dict[str, Any]] = [
+    {
+        "loss": 0.5,
+        "objective": 0.75,
+        "violated": 0.5,
+        "epoch": 1,
+        "beta": 0.0,
+        "dev_f1": 50.0,
+        "dev_brackets": [[1, 2, 2], [1, 2, 2]],
+        "seconds": 1.5,
+    }
+]
 
 
 def weights(value: float) -> Parameters:
@@ -47,7 +60,7 @@ def _work(out: Path, held: Any, done: Any) -> None:
 
 def test_a_state_comes_back(tmp_path: Path, state: TrainingState) -> None:
     save_state(tmp_path / "a.npz", state, "key")
-    found = load_state(tmp_path / "a.npz", "key")
+    found = load_state(tmp_path / "a.npz", "key", weights(1), betas=2)
     assert found is not None
     assert (found.epoch, found.history) == (1, HISTORY)
     for which in ("parameters", "mean", "best"):
@@ -59,13 +72,13 @@ def test_a_state_comes_back(tmp_path: Path, state: TrainingState) -> None:
 
 
 def test_no_file_is_no_state(tmp_path: Path) -> None:
-    assert load_state(tmp_path / "a.npz", "key") is None
+    assert load_state(tmp_path / "a.npz", "key", weights(1), betas=2) is None
 
 
 def test_a_state_of_another_run_is_refused(tmp_path: Path, state: TrainingState) -> None:
     save_state(tmp_path / "a.npz", state, "key")
     with pytest.raises(ModelError, match="other data or settings"):
-        load_state(tmp_path / "a.npz", "another")
+        load_state(tmp_path / "a.npz", "another", weights(1), betas=2)
 
 
 def test_a_damaged_state_is_refused_with_the_way_out(tmp_path: Path, state: TrainingState) -> None:
@@ -73,14 +86,79 @@ def test_a_damaged_state_is_refused_with_the_way_out(tmp_path: Path, state: Trai
     save_state(file, state, "key")
     whole = file.read_bytes()
     flipped = bytearray(whole)
-    flipped[len(whole) // 3] ^= 4
+    flipped[whole.index(np.float32(1).tobytes() * 3)] ^= 4
     for damaged in (b"", whole[:100], whole[:-1], bytes(flipped), b"text" * 99):
         file.write_bytes(damaged)
         with pytest.raises(ModelError, match=r"a\.npz: damaged checkpoint .*without --resume"):
-            load_state(file, "key")
+            load_state(file, "key", weights(1), betas=2)
     write_arrays(file, {"about": np.frombuffer(b"[1, 2]", np.uint8)})
     with pytest.raises(ModelError, match="damaged checkpoint"):
-        load_state(file, "key")
+        load_state(file, "key", weights(1), betas=2)
+
+
+def _edit(**values: Any) -> Callable[[dict[str, np.ndarray]], None]:
+    """A change of what a checkpoint keeps as JSON."""
+
+    def edit(arrays: dict[str, np.ndarray]) -> None:
+        about = json.loads(arrays["about"].tobytes()) | values
+        arrays["about"] = np.frombuffer(json.dumps(about).encode(), np.uint8)
+
+    return edit
+
+
+def _entry(**values: Any) -> Callable[[dict[str, np.ndarray]], None]:
+    return _edit(history=[HISTORY[0] | values])
+
+
+def _array(name: str, value: np.ndarray) -> Callable[[dict[str, np.ndarray]], None]:
+    return lambda arrays: arrays.update({name: value})
+
+
+@pytest.mark.parametrize(
+    "edit",
+    [
+        _edit(epoch=2),
+        _edit(epoch=True),
+        _edit(epoch=-1),
+        _edit(history=[]),
+        _edit(history=HISTORY * 2),
+        _edit(history={"epoch": 1}),
+        _edit(history=[3]),
+        _edit(history=[{}]),
+        _edit(telemetry=[{"epoch": 2}]),
+        _edit(telemetry=[{}]),
+        _edit(telemetry=3),
+        _edit(more=1),
+        _entry(dev_f1="50"),
+        _entry(dev_f1=True),
+        _entry(dev_f1=float("nan")),
+        _entry(loss=1e300),
+        _entry(dev_brackets=[[1, 2, 2]]),
+        _entry(dev_brackets=[[1, 2], [1, 2]]),
+        _entry(dev_brackets=[[1, 2, 10**400], [1, 2, 2]]),
+        _entry(dev_brackets=3),
+        _entry(beta=None),
+        _entry(more=1.0),
+        _array("now_W", np.ones((2, 7, 4), np.float32)),
+        _array("best_v", np.full((2, 3), np.nan, np.float32)),
+        _array("mean_vectors", np.ones((5, 3), np.float32)),
+        _array("now_v", np.ones((2, 3), np.float64)),
+        _array("optimizer_1", np.array(np.inf, np.float32)),
+        _array("optimizer_7", np.ones(3)),
+        _array("about", np.array(3)),
+        _array("about", np.frombuffer(b"[" * 99999, np.uint8)),
+    ],
+)
+def test_a_state_that_no_run_writes_is_refused(
+    tmp_path: Path, state: TrainingState, edit: Callable[[dict[str, np.ndarray]], None]
+) -> None:
+    file = tmp_path / "a.npz"
+    save_state(file, state, "key")
+    arrays = read_arrays(file)
+    edit(arrays)
+    write_arrays(file, arrays)
+    with pytest.raises(ModelError, match=r"a\.npz: damaged checkpoint .*without --resume"):
+        load_state(file, "key", weights(1), betas=2)
 
 
 # -- the folder --------------------------------------------------------------------------------
@@ -111,7 +189,7 @@ def test_what_is_resumed_is_kept(tmp_path: Path, state: TrainingState) -> None:
     work.close()
     again = Workspace(tmp_path / "model", resume=True)
     again.agree({"dim": 1})
-    assert load_state(again.state_file("network"), "key") is not None
+    assert load_state(again.state_file("network"), "key", weights(1), betas=2) is not None
     again.close()
 
 
@@ -146,7 +224,7 @@ def test_logs_go_to_the_model_and_the_folder_goes(tmp_path: Path, state: Trainin
     work.finish()
     work.close()
     assert names(tmp_path) == ["model"]
-    assert (model / "network.jsonl").read_text() == '{"epoch": 1, "dev_f1": 50.0}\n'
+    assert (model / "network.jsonl").read_text() == json.dumps(HISTORY[0]) + "\n"
 
 
 def test_files_of_others_are_never_removed(tmp_path: Path, state: TrainingState) -> None:
