@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from rnnparse.optim.least_squares import fit_least_squares
     from rnnparse.optim.levenberg_marquardt import LevenbergMarquardt
     from rnnparse.optim.per_example import PerExampleModel
-    from rnnparse.parser import Parser, ParseResult, ScoredTree, load
+    from rnnparse.parser import NodeScore, Parser, ParseResult, ScoredTree, load
     from rnnparse.study.lr_range import range_test
     from rnnparse.study.runner import Study
     from rnnparse.training.pipeline import train
@@ -41,6 +41,7 @@ _HOMES = {
     "EvalbParams": "rnnparse.evaluation",
     "Evaluation": "rnnparse.evaluation",
     "LevenbergMarquardt": "rnnparse.optim.levenberg_marquardt",
+    "NodeScore": "rnnparse.parser",
     "ParseResult": "rnnparse.parser",
     "Parser": "rnnparse.parser",
     "PerExampleModel": "rnnparse.optim.per_example",
@@ -71,6 +72,7 @@ __all__ = [
     "EvalbParams",
     "Evaluation",
     "LevenbergMarquardt",
+    "NodeScore",
     "ParseResult",
     "Parser",
     "PerExampleModel",

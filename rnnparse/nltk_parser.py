@@ -20,5 +20,5 @@ class NltkParser(ParserI):
 
     def parse(self, sent: Sequence[str], *args: object, **kwargs: object) -> Iterator[Tree]:
         """Trees of a sentence, best first: of its tokens or, where it is a string, of raw text."""
-        for scored in self._parser.parse_kbest(sent if isinstance(sent, str) else list(sent)):
+        for scored in self._parser.parse_kbest(sent):
             yield scored.tree

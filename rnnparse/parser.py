@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from typing import TYPE_CHECKING, Any
@@ -16,17 +16,27 @@ from rnnparse.inference.forest import Forest, ForestBuilder, candidate_tree
 from rnnparse.model_folder import FORMAT_VERSION, Model, load_model, save_model
 from rnnparse.models.scorer import Scorer
 from rnnparse.models.store import ForestStore
+from rnnparse.sentences import (
+    require_tree,
+    require_trees,
+    sentence_iterator,
+    sentence_tokens,
+    whole_number,
+    windows,
+)
 from rnnparse.threads import in_order
+from rnnparse.trees.binarize import binarize, post_order_labels
 from rnnparse.trees.brackets import unescape_token
 from rnnparse.trees.cleaning import clean, words
 from rnnparse.trees.style import AS_GIVEN
-from rnnparse.trees.tokenize import tokenize
 
 if TYPE_CHECKING:
     from nltk.parse.api import ParserI
 
 CHUNK = 16  # sentences that a thread takes at a time
+WINDOW = 512  # sentences that several threads share; so many are held at a time
 SCORERS = ("cvg", "pcfg")
+ERRORS = ("keep", "raise")
 
 
 @dataclass(frozen=True)
@@ -51,12 +61,32 @@ class ScoredTree:
 class ParseResult:
     """The best trees of a sentence, best first.
 
-    `glued` says that the grammar could not span the sentence, so that its root holds pieces.
+    Attributes:
+        tokens: of the sentence, as they were given or as the tokenizer made them.
+        trees: at least one, but for a sentence that cannot be parsed.
+        glued: whether the grammar could not span the sentence, so that its root holds pieces.
+        error: why a sentence cannot be parsed, None where it can; then it has no tokens and trees.
     """
 
     tokens: tuple[str, ...]
     trees: tuple[ScoredTree, ...]
     glued: bool
+    error: str | None = None
+
+
+@dataclass(frozen=True)
+class NodeScore:
+    """What the SU-RNN gives one node of a tree.
+
+    Attributes:
+        label: the node's category; `@NP` for a node that binarization adds inside an NP.
+        span: its first word, counted from 0, and the word after its last one.
+        score: v · p of the node alone.
+    """
+
+    label: str
+    span: tuple[int, int]
+    score: float
 
 
 @dataclass(frozen=True, eq=False)
@@ -80,18 +110,19 @@ class Parser(Model):
 
     # -- parsing -------------------------------------------------------------------------------
 
-    def parse(self, sentence: str | Sequence[str]) -> Tree:
+    def parse(self, sentence: str | Iterable[str]) -> Tree:
         """The best tree of a sentence.
 
         Args:
-            sentence: raw text, which is tokenized, or tokens as people write them.
+            sentence: raw text, which is tokenized, or tokens as people or treebanks write them.
 
         Raises:
-            ValueError: no token, an empty one, or one with white space in it.
+            TypeError: neither a string nor a sequence of strings.
+            ValueError: no token, an empty one, one with white space in it, or more than 1,000.
         """
         return self.parse_kbest(sentence, 1)[0].tree
 
-    def parse_kbest(self, sentence: str | Sequence[str], k: int | None = None) -> list[ScoredTree]:
+    def parse_kbest(self, sentence: str | Iterable[str], k: int | None = None) -> list[ScoredTree]:
         """The k best trees by the CVG's score, best first; fewer where there are no more.
 
         Args:
@@ -99,69 +130,81 @@ class Parser(Model):
             k: how many; default all candidates.
 
         Raises:
-            ValueError: no token, an empty one or one with white space in it; k below 1.
+            TypeError, ValueError: as `parse`; k is no whole number, or below 1.
         """
-        wanted = self.kbest if k is None else k
-        return list(self._parse(sentence, wanted, max(wanted, self.kbest), "cvg").trees)
+        wanted = self.kbest if k is None else whole_number(k, "k")
+        result = self._parse(sentence, wanted, max(wanted, self.kbest), "cvg")
+        if isinstance(result, Exception):
+            raise result
+        return list(result.trees)
 
     def parse_many(
         self,
-        sentences: Sequence[str | Sequence[str]],
+        sentences: Iterable[str | Iterable[str]],
         *,
         k: int = 1,
         kbest: int | None = None,
         scorer: str = "cvg",
         jobs: int = 1,
+        errors: str = "keep",
     ) -> Iterator[ParseResult]:
-        """Parse sentences in order, on several threads; none is dropped.
+        """Parse sentences in order, on several threads; every one is answered.
+
+        Sentences are taken as they are needed, at most 512 ahead (none with one thread), so that a
+        generator may go on for ever.
 
         Args:
-            sentences: raw text or tokens of each.
+            sentences: raw text or tokens of each; any iterable.
             k: trees wanted of each.
             kbest: candidates considered; default the model's own number.
             scorer: `cvg`, or `pcfg` for the base grammar alone.
             jobs: threads, 0 for one a processor core.
+            errors: `keep` answers a sentence that `parse` would refuse by a result with `error`
+                and without trees; `raise` raises that error after the results before it.
 
         Returns:
             One result a sentence, each as soon as it and those before it are done.
 
         Raises:
-            ValueError: an unknown scorer, at once; otherwise as `parse_kbest`, in its turn.
+            TypeError, ValueError: a wrong argument, at once; with `errors="raise"` as `parse`.
         """
-        if scorer not in SCORERS:
-            raise ValueError(f"the scorer must be one of {', '.join(SCORERS)}, not {scorer!r}")
-        considered = max(k, (self.kbest if kbest is None else kbest) if scorer == "cvg" else k)
+        for value, known, name in ((scorer, SCORERS, "scorer"), (errors, ERRORS, "errors")):
+            if value not in known:
+                raise ValueError(f"{name} must be one of {', '.join(known)}, not {value!r}")
+        wanted, jobs = whole_number(k, "k"), whole_number(jobs, "jobs", 0)
+        considered = self.kbest if kbest is None else whole_number(kbest, "kbest")
+        considered = max(wanted, considered) if scorer == "cvg" else wanted
 
-        def chunk(start: int) -> list[ParseResult]:
-            part = sentences[start : start + CHUNK]
-            return [self._parse(sentence, k, considered, scorer) for sentence in part]
+        def parse_part(part: list[Any]) -> list[ParseResult | Exception]:
+            return [self._parse(sentence, wanted, considered, scorer) for sentence in part]
 
-        starts = range(0, len(sentences), CHUNK)
-        return (result for results in in_order(chunk, starts, jobs) for result in results)
+        return _answers(parse_part, sentence_iterator(sentences), jobs, errors == "keep")
 
-    def _parse(self, sentence: str | Sequence[str], k: int, kbest: int, scorer: str) -> ParseResult:
-        tokens = tokenize(sentence) if isinstance(sentence, str) else sentence
-        if not tokens:
-            raise ValueError("a sentence needs at least one token")
-        if k < 1:
-            raise ValueError(f"k, the number of trees, must be at least 1, not {k}")
-        written = self.grammar.lexicon.forms.write(tokens)
-        found = self._decoder.parse(written, kbest)
-        rnn = self._rnn_scores(found.forest, written)
-        logp = found.forest.logp
+    def _parse(
+        self, sentence: Any, k: int, kbest: int, scorer: str
+    ) -> ParseResult | TypeError | ValueError:
+        """The result of one sentence, or the error where it is none that can be parsed."""
+        try:
+            tokens = sentence_tokens(sentence)
+            written = self.grammar.lexicon.forms.write(tokens)
+        except (TypeError, ValueError) as error:
+            return error
+        parse = self._decoder.parse(written, kbest)
+        rnn = self._rnn_scores(parse.forest, written)
+        logp = parse.forest.logp
         total = logp if scorer == "pcfg" else rnn + (self.beta * logp if self.beta else 0.0)
         order = np.argsort(-total, kind="stable")[:k]
         names = self.grammar.pcfg.categories
         trees = tuple(
             ScoredTree(
-                candidate_tree(found.forest, int(r), written, names),
+                candidate_tree(parse.forest, int(r), written, names),
                 float(total[r]),
                 float(logp[r]),
                 float(rnn[r]),
             )
             for r in order
         )
-        return ParseResult(tuple(tokens), trees, found.glued)
+        return ParseResult(tuple(tokens), trees, parse.glued)
 
     def _rnn_scores(self, forest: Forest, tokens: Sequence[str]) -> np.ndarray:
         scores = self._scorer.scores(self._store(forest, tokens).batch([0]))
@@ -178,19 +221,42 @@ class Parser(Model):
         """The SU-RNN's score s(x, y) of any tree; it is cleaned first, and never unscorable.
 
         Raises:
+            TypeError: no `nltk.Tree`.
             ValueError: the tree has no word.
             TreebankError: a word that does not stand alone under its tag.
         """
-        forest, tokens, _ = self._forest_of([tree])
+        forest, tokens, _ = self._forest_of([require_tree(tree)])
         return float(self._rnn_scores(forest, tokens)[0])
 
-    def rerank(self, trees: Sequence[Tree]) -> list[ScoredTree]:
+    def score_nodes(self, tree: Tree) -> list[NodeScore]:
+        """The SU-RNN's score of each node above the tags, which add up to `score(tree)`.
+
+        The nodes are those of the tree when it is cleaned and binarized, in pre-order: a node of
+        more than two children holds further ones, labelled `@NP` within an NP.
+
+        Raises:
+            As `score`.
+        """
+        cleaned = _cleaned(require_tree(tree))
+        forest, tokens, _ = self._forest_of([cleaned])
+        batch, place = self._store(forest, tokens).batch_with_nodes([0])
+        scores = self._scorer.node_scores(batch)[place]
+        # A forest of one tree has its nodes in post-order.
+        labels = post_order_labels(binarize(cleaned, self.grammar.heads))
+        spans = list(zip(forest.start.tolist(), forest.end.tolist(), strict=True))
+        inner = np.flatnonzero(forest.left >= 0).tolist()
+        inner.sort(key=lambda v: (spans[v][0], -spans[v][1], -v))
+        return [NodeScore(labels[v], spans[v], float(scores[v])) for v in inner]
+
+    def rerank(self, trees: Iterable[Tree]) -> list[ScoredTree]:
         """Order trees of one sentence, from any parser, by the SU-RNN's score, best first.
 
         Raises:
+            TypeError: no sequence of `nltk.Tree`.
             ValueError: no tree, a tree without a word, or trees over different words.
             TreebankError: a word that does not stand alone under its tag.
         """
+        trees = require_trees(trees)
         forest, tokens, places = self._forest_of(trees)
         scores = self._rnn_scores(forest, tokens)
         ranked = [
@@ -201,7 +267,7 @@ class Parser(Model):
 
     def embed(self, tree: Tree) -> np.ndarray:
         """The vector of a tree's root, float32 [n]; errors as for `score`."""
-        forest, tokens, _ = self._forest_of([tree])
+        forest, tokens, _ = self._forest_of([require_tree(tree)])
         batch, node = self._store(forest, tokens).batch_with_nodes([0])
         vectors = self._scorer.node_vectors(batch)
         return np.asarray(vectors[node[forest.root[0]]])
@@ -271,6 +337,25 @@ class Parser(Model):
 def load(path: str | os.PathLike[str]) -> Parser:
     """Read a model folder; see `Parser.load`."""
     return Parser.load(path)
+
+
+def _answers(
+    parse_part: Callable[[list[Any]], list[ParseResult | Exception]],
+    sentences: Iterator[Any],
+    jobs: int,
+    keep: bool,
+) -> Iterator[ParseResult]:
+    """The results of all sentences in order; an error in its turn, kept as a result or raised."""
+    for window in windows(sentences, 1 if jobs == 1 else WINDOW):
+        parts = [window[i : i + CHUNK] for i in range(0, len(window), CHUNK)]
+        for results in in_order(parse_part, parts, jobs):
+            for result in results:
+                if not isinstance(result, Exception):
+                    yield result
+                elif keep:
+                    yield ParseResult((), (), False, str(result))
+                else:
+                    raise result
 
 
 def _cleaned(tree: Tree) -> Tree:

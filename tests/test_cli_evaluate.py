@@ -121,6 +121,18 @@ def test_sentences_missing_from_f1_are_counted_with_the_reason(
     assert "\n1 of 4 sentences are missing from F1: 1 no tree\n" in out
 
 
+def test_a_gold_sentence_too_long_to_parse_is_counted(
+    trained: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    gold, out = tmp_path / "gold.mrg", tmp_path / "out.mrg"
+    gold.write_text(f"(TOP (NP (NN udon)))\n(TOP (NP {'(NN udon) ' * 1001}))\n")
+    assert main(["evaluate", str(trained), str(gold), "--out", str(out)]) == 0
+    printed = capsys.readouterr()
+    assert "2 sentences are missing from F1: 1 no tree\n" in printed.out
+    assert "1 gold sentence(s) could not be parsed and are answered by (()): 2" in printed.err
+    assert out.read_text().splitlines()[1] == "(())"
+
+
 def test_words_are_compared_in_the_form_of_the_gold_trees(
     trained: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:

@@ -15,8 +15,11 @@ from typing import Any
 import pytest
 from nltk.tree import Tree
 
+import rnnparse.parser
 from rnnparse.cli import main
+from rnnparse.cli.text import _guarded
 from rnnparse.parser import load
+from rnnparse.sentences import LONGEST_TEXT
 from rnnparse.trees.brackets import load_trees, read_trees, unescape_token
 from rnnparse.trees.tokenize import tokenize
 
@@ -74,9 +77,7 @@ def test_a_tree_a_line_in_order(parse: Parse, jobs: str) -> None:
 def test_batches_of_several_threads_keep_the_order(
     parse: Parse, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    from rnnparse.cli import parse as command
-
-    monkeypatch.setattr(command, "_BATCH", 3)
+    monkeypatch.setattr(rnnparse.parser, "WINDOW", 3)
     printed = parse([f"They ate {n} forks." for n in range(20)], "--jobs", "2").out.splitlines()
     assert [plain_words(tree)[2] for tree in printed] == [str(n) for n in range(20)]
 
@@ -180,6 +181,44 @@ def test_compressed_input(
     (tmp_path / "in.gz").write_bytes(data[:-10])
     assert main(["parse", str(trained), str(tmp_path / "in.gz")]) == 2
     assert "in.gz: cannot read: " in capsys.readouterr().err
+
+
+@pytest.mark.parametrize("jobs", ["1", "2"])
+def test_lines_that_cannot_be_parsed_are_answered_in_their_place(
+    parse: Parse, tmp_path: Path, jobs: str
+) -> None:
+    word, text = "udon " * 1001, "x" * (LONGEST_TEXT + 1)
+    lines = ["They ate udon with forks.", word, "", text, "They ate udon with chicken."]
+    out = tmp_path / "trees.mrg"
+    printed = parse(lines, "--jobs", jobs, "--out", str(out))
+    assert out.read_text() == f"{FORKS}\n(())\n(())\n(())\n{CHICKEN}\n"
+    assert printed.err == (
+        f"rnnparse: warning: 2 line(s) of {tmp_path / 'in.txt'} could not be parsed and are "
+        "answered by (()): 2, 4; the first: a sentence of more than 1000 tokens; split it into "
+        "sentences\n"
+    )
+    shown = parse(lines, "--jobs", jobs, "--format", "json", "--tokenized").out.splitlines()
+    errors = [json.loads(line).get("error", "") for line in shown]
+    assert [bool(error) for error in errors] == [False, True, False, True, False]
+    assert "1000 tokens" in errors[1] and "1048576 characters" in errors[3]
+    assert json.loads(shown[1])["trees"] == json.loads(shown[1])["tokens"] == []
+    kbest = parse(lines[:2], "--jobs", jobs, "--kbest", "2").out
+    assert kbest.endswith("\n\n(())\n\n")
+
+
+def test_an_endless_line_takes_no_more_memory_than_a_long_one() -> None:
+    class Endless(io.StringIO):
+        """A stream of `count` characters in one line, and a line after it."""
+
+        count = 10**9
+
+        def readline(self, size: int = -1, /) -> str:  # type: ignore[override]
+            assert 0 < size <= LONGEST_TEXT + 1
+            size, self.count = min(size, self.count), max(0, self.count - size * 50)
+            return "x" * size if size else super().readline()
+
+    lines = list(_guarded(Endless("\nThey ate.\n"), "-", LONGEST_TEXT))
+    assert [len(line) for line in lines] == [LONGEST_TEXT + 1, 10]
 
 
 def test_binary_input_is_refused(

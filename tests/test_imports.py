@@ -18,7 +18,7 @@ PACKAGE = ROOT / "rnnparse"
 _TREES = {"trees"}
 _GRAMMAR = _TREES | {"grammar", "files", "invariants", "threads"}
 _MODELS = _GRAMMAR | {"inference", "models", "losses", "optim"}
-_PARSER = _MODELS | {"folders", "model_folder", "parser", "nltk_parser"}
+_PARSER = _MODELS | {"folders", "model_folder", "parser", "nltk_parser", "sentences"}
 _TRAINING = _PARSER | {"config", "evaluation", "json_text", "training", "__version__"}
 ALLOWED = {
     "errors": set[str](),
@@ -36,6 +36,7 @@ ALLOWED = {
     "losses": _TREES | {"losses"},
     "optim": {"optim"},
     "model_folder": _MODELS | {"folders"},
+    "sentences": _TREES,
     "parser": _PARSER,
     "nltk_parser": {"parser"},
     "training": _TRAINING,

@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 import os
+import re
 import subprocess
 import sys
 import warnings
+from collections.abc import Callable, Iterator
 from itertools import islice
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
@@ -17,7 +20,8 @@ from nltk.parse.api import ParserI
 from nltk.tree import ParentedTree, Tree
 
 from rnnparse.errors import TreebankError
-from rnnparse.parser import Parser, ScoredTree
+from rnnparse.parser import WINDOW, Parser, ScoredTree
+from rnnparse.sentences import LONGEST, LONGEST_TEXT
 from rnnparse.trees.brackets import escape_token, format_tree, read_trees
 from rnnparse.trees.cleaning import clean, words
 from tests.grammar.small import trees
@@ -81,7 +85,7 @@ def test_k_says_how_many(parser: Parser, sentences: list[list[str]]) -> None:
         with pytest.raises(ValueError, match="at least 1"):
             parser.parse_kbest(SENTENCE, k)
         with pytest.raises(ValueError, match="at least 1"):
-            list(parser.parse_many([SENTENCE], k=k))
+            parser.parse_many([SENTENCE], k=k)
 
 
 def test_fewer_trees_where_there_are_no_more(parser: Parser) -> None:
@@ -136,7 +140,7 @@ def test_what_is_no_token_is_an_error(parser: Parser, sentence: str | list[str])
     with pytest.raises(ValueError):
         parser.parse(sentence)
     with pytest.raises(ValueError):
-        list(parser.parse_many([SENTENCE, sentence], jobs=2))
+        list(parser.parse_many([SENTENCE, sentence], jobs=2, errors="raise"))
 
 
 def test_an_unknown_scorer_is_an_error_at_once(parser: Parser) -> None:
@@ -332,3 +336,139 @@ print(type(tree).__name__, "tensorflow" in sys.modules, "keras" in sys.modules)
         [sys.executable, "-c", code], capture_output=True, text=True, check=True, env={**os.environ}
     )
     assert (done.stdout.split(), done.stderr) == (["Tree", "False", "False"], "")
+
+
+# -- many sentences, and what is none ------------------------------------------------------------
+
+
+def test_every_item_is_answered_in_order(parser: Parser) -> None:
+    items: list[Any] = ["They ate.", "", None, b"bytes", ["a b"], ["a", 3], 7, {"a": 1}, [], "ate"]
+    items += [["udon"] * (LONGEST + 1), "x" * (LONGEST_TEXT + 1), Tree.fromstring("(S (NN a))")]
+    for jobs in (1, 2):
+        results = list(parser.parse_many([*items, *items, SENTENCE], jobs=jobs))
+        assert len(results) == 2 * len(items) + 1
+        assert results[: len(items)] == results[len(items) : -1]
+        fine = [i for i, result in enumerate(results) if result.error is None]
+        assert fine == [0, 9, len(items), len(items) + 9, 2 * len(items)]
+        for i, result in enumerate(results):
+            assert bool(result.trees) == bool(result.tokens) == (i in fine)
+    reasons = [result.error for result in results[: len(items)]]
+    expected = ["at least one token", "not NoneType", "decode it", "' '", "token 2 is int"]
+    expected += ["not int", "not dict", "at least one token", "more than 1000 tokens"]
+    expected += ["more than 1048576 characters", r"give tree.leaves\(\)"]
+    for reason, part in zip([r for r in reasons if r is not None], expected, strict=True):
+        assert re.search(part, reason)
+
+
+@pytest.mark.parametrize("jobs", [1, 2])
+def test_errors_are_raised_after_the_results_before_them(parser: Parser, jobs: int) -> None:
+    results = parser.parse_many([SENTENCE] * 5 + [[]] + [SENTENCE], jobs=jobs, errors="raise")
+    assert len([next(results) for _ in range(5)]) == 5
+    with pytest.raises(ValueError, match="at least one token"):
+        next(results)
+
+
+def test_sentences_are_taken_as_they_are_needed(parser: Parser) -> None:
+    taken = 0
+
+    def endless() -> Iterator[list[str]]:
+        nonlocal taken
+        while True:
+            taken += 1
+            yield ["udon"]
+
+    for result, number in zip(parser.parse_many(endless()), range(1, 4), strict=False):
+        assert result.trees and taken == number
+    taken = 0
+    results = parser.parse_many(endless(), jobs=2)
+    assert taken == 0
+    for _ in range(WINDOW + 1):
+        assert next(results).trees
+    assert taken == 2 * WINDOW  # held at a time: one window
+
+
+@pytest.mark.parametrize("jobs", [1, 2])
+def test_what_a_generator_raises_comes_after_what_it_gave(parser: Parser, jobs: int) -> None:
+    def broken() -> Iterator[str]:
+        yield from ["They ate."] * 20
+        raise OSError("the disk is gone")
+
+    results = parser.parse_many(broken(), jobs=jobs)
+    assert len(list(islice(results, 20))) == 20
+    with pytest.raises(OSError, match="disk is gone"):
+        next(results)
+
+
+@pytest.mark.parametrize(
+    ("call", "kind", "message"),
+    [
+        (lambda p: p.parse_many("They ate."), TypeError, r"one str: .*parse_many\(\[sentence\]\)"),
+        (lambda p: p.parse_many(b"They ate."), TypeError, "not one bytes"),
+        (lambda p: p.parse_many(None), TypeError, "an iterable of sentences, not NoneType"),
+        (lambda p: p.parse_many([], jobs="2"), TypeError, "jobs must be a whole number, not '2'"),
+        (lambda p: p.parse_many([], jobs=-1), ValueError, "jobs must be at least 0, not -1"),
+        (lambda p: p.parse_many([], kbest=0), ValueError, "kbest must be at least 1, not 0"),
+        (lambda p: p.parse_many([], errors="drop"), ValueError, "keep, raise, not 'drop'"),
+        (lambda p: p.parse(None), TypeError, "a string or a sequence of tokens, not NoneType"),
+        (lambda p: p.parse(b"They ate."), TypeError, r"not bytes: decode it"),
+        (lambda p: p.parse({"a"}), TypeError, "sequence of tokens, not set"),
+        (lambda p: p.parse([b"They"]), TypeError, "token 1 is bytes"),
+        (lambda p: p.parse_kbest("a", k="3"), TypeError, "k must be a whole number, not '3'"),
+        (lambda p: p.parse_kbest("a", k=1.5), TypeError, "k must be a whole number, not 1.5"),
+        (lambda p: p.score("(S (NN a))"), TypeError, r"nltk.Tree, not str.*Tree.fromstring"),
+        (lambda p: p.score(None), TypeError, "nltk.Tree, not NoneType"),
+        (lambda p: p.score_nodes([]), TypeError, "nltk.Tree, not list"),
+        (lambda p: p.embed(None), TypeError, "nltk.Tree, not NoneType"),
+        (lambda p: p.rerank("(S (NN a))"), TypeError, "a sequence of nltk.Tree, not str"),
+        (lambda p: p.rerank(Tree("S", [])), TypeError, "not Tree: put it in a list"),
+        (lambda p: p.rerank(["(S (NN a))"]), TypeError, "tree 1 must be an nltk.Tree, not str"),
+        (lambda p: p.rerank(None), TypeError, "not NoneType"),
+    ],
+)
+def test_wrong_arguments_are_named_with_a_remedy(
+    parser: Parser, call: Callable[[Any], Any], kind: type[Exception], message: str
+) -> None:
+    with pytest.raises(kind, match=message):
+        call(parser)
+
+
+def test_any_iterable_of_tokens_is_a_sentence(parser: Parser) -> None:
+    expected = parser.parse(SENTENCE)
+    assert parser.parse(iter(SENTENCE)) == parser.parse(np.array(SENTENCE)) == expected
+    assert [r.trees[0].tree for r in parser.parse_many(iter([iter(SENTENCE)]))] == [expected]
+
+
+# -- scores of nodes -----------------------------------------------------------------------------
+
+
+@settings(max_examples=40, deadline=None)
+@given(st.integers(0, 39), st.integers(0, 19))
+def test_the_scores_of_nodes_add_up_to_the_trees(sentence: int, rank: int) -> None:
+    parser = small_parser()
+    scored = parser.parse_kbest(words(trees(40, "dev")[sentence]))
+    tree = scored[rank % len(scored)].tree
+    nodes = parser.score_nodes(tree)
+    assert sum(node.score for node in nodes) == pytest.approx(parser.score(tree), abs=1e-4)
+    own = [node for node in nodes if not node.label.startswith("@")]
+    assert [(n.label, n.span) for n in own] == [(s.label(), span) for s, span in spans_of(tree)]
+
+
+def spans_of(tree: Tree, start: int = 0) -> Iterator[tuple[Tree, tuple[int, int]]]:
+    """The nodes above the tags in pre-order."""
+    if isinstance(tree[0], Tree):
+        yield tree, (start, start + len(tree.leaves()))
+        for child in tree:
+            yield from spans_of(child, start)
+            start += len(child.leaves())
+
+
+def test_scores_of_nodes_of_any_tree(parser: Parser) -> None:
+    text = "(X-1 (Y (Y qqq)) (@Z (\\\\W 17) (NN w) (-NONE- *) (NN w) (NN w)) (NN v))"
+    tree = Tree.fromstring(text)
+    nodes = parser.score_nodes(tree)
+    assert [(node.label, node.span) for node in nodes if node.label not in ("@X", "@@Z")] == [
+        ("TOP", (0, 6)), ("X", (0, 6)), ("@Z", (1, 5)),
+    ]  # fmt: skip
+    assert len(nodes) == 3 + 1 + 2  # X has three children, @Z four
+    assert sum(node.score for node in nodes) == pytest.approx(parser.score(tree), abs=1e-5)
+    assert parser.score_nodes(Tree.fromstring("(NN a)"))[0].label == "TOP"

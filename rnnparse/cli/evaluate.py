@@ -169,9 +169,12 @@ def _parse(args: argparse.Namespace, gold: _Gold) -> tuple[list[Tree], dict[str,
     places = [place for place, tree in enumerate(gold.cleaned) if tree is not None]
     sentences = [words(tree) for tree in gold.cleaned if tree is not None]
     results = model.parse_many(sentences, scorer=args.scorer, jobs=args.jobs)
-    test, glued = [Tree("", []) for _ in gold.trees], []
+    test, glued, failed = [Tree("", []) for _ in gold.trees], [], {}
     progress = tqdm(results, total=len(sentences), unit=" sentences", disable=None)
     for place, sentence, result in zip(places, sentences, progress, strict=True):
+        if result.error is not None:
+            failed[place + 1] = result.error
+            continue
         test[place] = result.trees[0].tree
         set_words(test[place], sentence)  # EVALB compares words byte by byte
         if result.glued:
@@ -182,11 +185,8 @@ def _parse(args: argparse.Namespace, gold: _Gold) -> tuple[list[Tree], dict[str,
             f"{len(empty)} gold tree(s) without words, answered by (()) and not counted: "
             f"{numbers([place + 1 for place in empty])}"
         )
-    if glued:
-        warn(
-            f"{len(glued)} sentence(s) that the grammar does not span, with trees glued from "
-            f"parts: {numbers(glued)}"
-        )
+    warn_of_glued(glued)
+    warn_of_failed(failed, "gold sentence(s)")
     seconds = time.perf_counter() - started
     about = {"scorer": args.scorer, "delete_by": args.delete_by, "glued": glued}
     return test, {**about, "seconds": seconds}

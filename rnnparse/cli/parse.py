@@ -3,15 +3,14 @@
 from __future__ import annotations
 
 import argparse
-import itertools
 import re
 import shutil
 import sys
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
-from rnnparse.cli.text import numbers, read_lines, setting, warn
+from rnnparse.cli.text import read_lines, setting, warn_of_failed, warn_of_glued
 from rnnparse.json_text import to_json
 
 if TYPE_CHECKING:
@@ -33,6 +32,8 @@ formats:
 
 Every line of input is answered, in order: a line without a word by (()), a sentence that the
 grammar cannot span by a tree glued from its parts (a message counts these, and JSON marks them).
+A line that cannot be parsed, such as one of more than 1,000 tokens, is answered by (()), in JSON
+with the reason as "error", and the run goes on; a warning counts these lines, the status is 0.
 
 examples:
   echo "They ate udon with forks." | rnnparse parse model --format pretty
@@ -42,15 +43,14 @@ examples:
 
 _EMPTY = "(())"
 _TOKEN = re.compile("[^ \t\n\r\f\v]+")
-_BATCH = 512  # sentences that several threads share
 
 
 @dataclass(frozen=True)
 class _Answer:
-    """The result for one line of input; None where the line has no word."""
+    """The result for one line of input."""
 
     number: int
-    result: ParseResult | None
+    result: ParseResult
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -100,41 +100,40 @@ def run(args: argparse.Namespace) -> int:
     model = load(args.model)
     show = _FORMATS[args.format]
     glued: list[int] = []
+    failed: dict[int, str] = {}
     with open_output(args.out) as stream:
         for answer in _progress(_answers(model, args), args):
-            if answer.result is not None and answer.result.glued:
+            if answer.result.glued:
                 glued.append(answer.number)
+            if answer.result.error is not None:
+                failed[answer.number] = answer.result.error
             stream.write(show(answer, args.kbest is not None) + "\n")
             stream.flush()
-    if glued:
-        warn(
-            f"{len(glued)} sentence(s) that the grammar does not span, with trees glued from "
-            f"parts: {numbers(glued)}"
-        )
+    warn_of_glued(glued)
+    warn_of_failed(failed, f"line(s) of {args.file}")
     return 0
 
 
 def _answers(model: Parser, args: argparse.Namespace) -> Iterator[_Answer]:
-    """The results in the order of the lines, each as soon as its batch is parsed."""
+    """The results in the order of the lines; an empty line is no error."""
+    from rnnparse.sentences import NO_TOKEN
+
     jobs = args.jobs if args.jobs is not None else int(args.file == "-")
-    batch_size = 1 if jobs == 1 else _BATCH
-    sentences = enumerate(_sentences(args.file, args.tokenized), start=1)
-    while batch := list(itertools.islice(sentences, batch_size)):
-        results = model.parse_many(
-            [tokens for _, tokens in batch if tokens],
-            k=args.kbest or 1,
-            scorer=args.scorer,
-            jobs=jobs,
-        )
-        for number, tokens in batch:
-            yield _Answer(number, next(results) if tokens else None)
+    results = model.parse_many(
+        _sentences(args.file, args.tokenized), k=args.kbest or 1, scorer=args.scorer, jobs=jobs
+    )
+    for number, result in enumerate(results, start=1):
+        if result.error == NO_TOKEN:
+            result = replace(result, error=None)
+        yield _Answer(number, result)
 
 
-def _sentences(path: str, tokenized: bool) -> Iterator[list[str]]:
-    from rnnparse.trees.tokenize import tokenize
+def _sentences(path: str, tokenized: bool) -> Iterator[str | list[str]]:
+    from rnnparse.sentences import LONGEST_TEXT
 
-    split = _TOKEN.findall if tokenized else tokenize
-    return map(split, read_lines(path))
+    for line in read_lines(path, LONGEST_TEXT):
+        # Tokens of a line that was cut off would be taken for the whole of it.
+        yield _TOKEN.findall(line) if tokenized and len(line) <= LONGEST_TEXT else line
 
 
 def _progress(answers: Iterator[_Answer], args: argparse.Namespace) -> Iterator[_Answer]:
@@ -148,11 +147,7 @@ def _progress(answers: Iterator[_Answer], args: argparse.Namespace) -> Iterator[
 def _penn(answer: _Answer, several: bool) -> str:
     from rnnparse.trees.brackets import format_tree
 
-    trees = (
-        [_EMPTY]
-        if answer.result is None
-        else [format_tree(scored.tree) for scored in answer.result.trees]
-    )
+    trees = [format_tree(scored.tree) for scored in answer.result.trees] or [_EMPTY]
     return "\n".join([*trees, ""] if several else trees)
 
 
@@ -160,10 +155,11 @@ def _json(answer: _Answer, several: bool) -> str:
     from rnnparse.trees.brackets import format_tree
 
     result = answer.result
-    found: dict[str, Any] = {"sentence": answer.number, "tokens": [], "glued": False, "trees": []}
-    if result is not None:
-        found["tokens"], found["glued"] = list(result.tokens), result.glued
-        found["trees"] = [
+    shown: dict[str, Any] = {
+        "sentence": answer.number,
+        "tokens": list(result.tokens),
+        "glued": result.glued,
+        "trees": [
             {
                 "tree": format_tree(scored.tree),
                 "score": scored.score,
@@ -171,14 +167,17 @@ def _json(answer: _Answer, several: bool) -> str:
                 "rnn_score": scored.rnn_score,
             }
             for scored in result.trees
-        ]
-    return to_json(found)
+        ],
+    }
+    if result.error is not None:
+        shown["error"] = result.error
+    return to_json(shown)
 
 
 def _pretty(answer: _Answer, several: bool) -> str:
     from rnnparse.trees.draw import pretty
 
-    if answer.result is None:
+    if not answer.result.trees:
         return _EMPTY + "\n"
     width = shutil.get_terminal_size().columns
     drawings = []

@@ -10,7 +10,7 @@ import sys
 import zlib
 from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
-from typing import Any
+from typing import Any, TextIO
 
 from rnnparse.config import LIMITS, shown_number
 from rnnparse.errors import TreebankError
@@ -62,6 +62,24 @@ def warn(message: str) -> None:
     print(f"rnnparse: {message}", file=sys.stderr)
 
 
+def warn_of_glued(sentences: Sequence[int]) -> None:
+    """Count the sentences, given by their numbers, whose trees are glued from parts."""
+    if sentences:
+        warn(
+            f"{len(sentences)} sentence(s) that the grammar does not span, with trees glued from "
+            f"parts: {numbers(sentences)}"
+        )
+
+
+def warn_of_failed(reasons: Mapping[int, str], what: str) -> None:
+    """Count the sentences that could not be parsed, given by their numbers with the reasons."""
+    if reasons:
+        warn(
+            f"warning: {len(reasons)} {what} could not be parsed and are answered by (()): "
+            f"{numbers(list(reasons))}; the first: {next(iter(reasons.values()))}"
+        )
+
+
 def numbers(values: Sequence[int]) -> str:
     """Numbers for a message: the first few, and whether there are more."""
     shown = ", ".join(map(str, values[:_SHOWN]))
@@ -87,9 +105,9 @@ def columns(header: Sequence[str], rows: Sequence[Sequence[object]]) -> str:
     return "\n".join(lines)
 
 
-def read_lines(path: str) -> Iterator[str]:
+def read_lines(path: str, longest: int) -> Iterator[str]:
     """Lines of a text file without their line ends, in UTF-8, also compressed; "-" for standard
-    input.
+    input. Of a line of more than `longest` characters only the first `longest` + 1 are kept.
 
     Bytes that are no UTF-8 and NUL characters become U+FFFD, with one warning at the end that
     counts.
@@ -101,7 +119,7 @@ def read_lines(path: str) -> Iterator[str]:
     with open_text(None if path == "-" else Path(path), "utf-8") as stream:
         if isinstance(stream, io.TextIOWrapper):
             stream.reconfigure(newline="\n")
-        lines = enumerate(_guarded(stream, path), start=1)
+        lines = enumerate(_guarded(stream, path, longest), start=1)
         for line_number, line in lines:
             line = line.removesuffix("\n").removesuffix("\r")
             if not line.isascii() or "\0" in line:
@@ -118,14 +136,17 @@ def read_lines(path: str) -> Iterator[str]:
         warn(f"warning: what is not UTF-8 was read as {_REPLACEMENT} on {where}")
 
 
-def _guarded(stream: Iterator[str], path: str) -> Iterator[str]:
-    """The lines of a stream, with errors of reading as errors of ours."""
+def _guarded(stream: TextIO, path: str, longest: int) -> Iterator[str]:
+    """The lines of a stream, cut off behind `longest` + 1 characters; errors of reading as ours."""
     while True:
         try:
-            line = next(stream, None)
+            line = stream.readline(longest + 1)
+            end = line
+            while end and not end.endswith("\n"):
+                end = stream.readline(longest + 1)
         except (OSError, EOFError, zlib.error) as error:
             reason = (getattr(error, "strerror", None) or str(error)).lower()
             raise TreebankError(f"cannot read: {reason}", path) from error
-        if line is None:
+        if not line:
             return
         yield line

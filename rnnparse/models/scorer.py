@@ -32,6 +32,15 @@ class Scorer:
         """
         return self._forward(batch)[0]
 
+    def node_scores(self, batch: LevelBatch) -> np.ndarray:
+        """The score v · p of each node alone, float64 [N]; 0 for words. A tree's add up to its."""
+        vectors = self.node_vectors(batch)
+        inner = np.flatnonzero(batch.key >= 0)
+        v = self.parameters.v[batch.rows[batch.key[inner]]]
+        scores = np.zeros(len(batch.key))
+        scores[inner] = np.einsum("ij,ij->i", v, vectors[inner], dtype=np.float64)
+        return scores
+
     def _forward(self, batch: LevelBatch) -> tuple[np.ndarray, np.ndarray]:
         vectors, W, v = self.parameters
         return kernels.forward(

@@ -122,3 +122,15 @@ def _escape(label: str) -> str:
 
 def _unescape(label: str) -> str:
     return label.removeprefix(_ESCAPE)
+
+
+def post_order_labels(tree: Tree) -> list[str]:
+    """The labels of a binarized tree, children before parents, without the backslashes."""
+    labels = []
+    pending = [tree]
+    while pending:  # the reverse: parents first, right children before left ones
+        node = pending.pop()
+        added = INTERMEDIATE if node.label().startswith(INTERMEDIATE) else ""
+        labels.append(added + node.label().removeprefix(added).removeprefix(_ESCAPE))
+        pending.extend(child for child in node if isinstance(child, Tree))
+    return labels[::-1]

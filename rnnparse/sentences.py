@@ -1,0 +1,136 @@
+"""Sentences and trees as callers of the library give them: what is taken, and what is refused."""
+
+from __future__ import annotations
+
+import operator
+from collections.abc import Iterable, Iterator, Mapping, Set
+from itertools import islice
+from typing import Any
+
+from nltk.tree import Tree
+
+from rnnparse.trees.tokenize import tokenize
+
+LONGEST = 1000
+"""Tokens that a sentence may have. Time grows with their number to the third power, memory with its
+square: a sentence of this length takes minutes and some gigabytes."""
+
+LONGEST_TEXT = 1 << 20
+"""Characters that the raw text of a sentence may have."""
+
+NO_TOKEN = "a sentence needs at least one token"
+
+
+def sentence_tokens(sentence: Any) -> list[str]:
+    """The tokens of a sentence: of raw text by the tokenizer, or those that are given.
+
+    Args:
+        sentence: a str, or an iterable of str in order.
+
+    Raises:
+        TypeError: it is something else.
+        ValueError: no token, or more than `LONGEST`; text of more than `LONGEST_TEXT` characters.
+    """
+    if isinstance(sentence, str):
+        if len(sentence) > LONGEST_TEXT:
+            raise ValueError(
+                f"a sentence of more than {LONGEST_TEXT} characters; split it into sentences"
+            )
+        tokens = tokenize(sentence)
+    else:
+        tokens = _given_tokens(sentence)
+    if not tokens:
+        raise ValueError(NO_TOKEN)
+    if len(tokens) > LONGEST:
+        raise ValueError(f"a sentence of more than {LONGEST} tokens; split it into sentences")
+    return tokens
+
+
+def _given_tokens(sentence: Any) -> list[str]:
+    if isinstance(sentence, (bytes, bytearray)):
+        raise TypeError("a sentence must be text, not bytes: decode it, as in text.decode('utf-8')")
+    if not isinstance(sentence, Iterable) or isinstance(sentence, (Mapping, Set)):
+        raise TypeError(
+            f"a sentence must be a string or a sequence of tokens, not {_type(sentence)}"
+        )
+    tokens = list(islice(sentence, LONGEST + 1))
+    for number, token in enumerate(tokens, start=1):
+        if not isinstance(token, str):
+            hint = "; for the words of a tree give tree.leaves()" if _is_tree(sentence) else ""
+            raise TypeError(f"tokens must be strings, but token {number} is {_type(token)}{hint}")
+    return tokens
+
+
+def sentence_iterator(sentences: Any) -> Iterator[Any]:
+    """An iterator over many sentences.
+
+    Raises:
+        TypeError: it is a single string or bytes, or cannot be iterated.
+    """
+    if isinstance(sentences, (str, bytes, bytearray)):
+        raise TypeError(
+            f"parse_many takes many sentences, not one {_type(sentences)}: "
+            "put it in a list, parse_many([sentence])"
+        )
+    try:
+        return iter(sentences)
+    except TypeError:
+        raise TypeError(
+            f"parse_many takes an iterable of sentences, not {_type(sentences)}"
+        ) from None
+
+
+def windows(items: Iterator[Any], size: int) -> Iterator[list[Any]]:
+    """The items in lists of `size`; what iterating raises comes after the items before it."""
+    while True:
+        window: list[Any] = []
+        try:
+            for item in islice(items, size):  # not list(…), which loses what it has on an error
+                window.append(item)
+        except Exception:
+            if window:
+                yield window
+            raise
+        if not window:
+            return
+        yield window
+
+
+def whole_number(value: Any, name: str, minimum: int = 1) -> int:
+    """A whole number that a caller gives.
+
+    Raises:
+        TypeError: it is none.
+        ValueError: it is below `minimum`.
+    """
+    try:
+        number = operator.index(value)
+    except TypeError:
+        raise TypeError(f"{name} must be a whole number, not {value!r}") from None
+    if number < minimum:
+        raise ValueError(f"{name} must be at least {minimum}, not {number}")
+    return number
+
+
+def require_tree(tree: Any, what: str = "the argument") -> Tree:
+    """The tree, or TypeError where it is none."""
+    if isinstance(tree, Tree):
+        return tree
+    hint = ": read it with Tree.fromstring(…)" if isinstance(tree, str) else ""
+    raise TypeError(f"{what} must be an nltk.Tree, not {_type(tree)}{hint}")
+
+
+def require_trees(trees: Any) -> list[Tree]:
+    """Many trees, or TypeError where they are none."""
+    if isinstance(trees, (str, bytes, Tree)) or not isinstance(trees, Iterable):
+        hint = ": put it in a list" if isinstance(trees, Tree) else ""
+        raise TypeError(f"rerank takes a sequence of nltk.Tree, not {_type(trees)}{hint}")
+    return [require_tree(tree, f"tree {number}") for number, tree in enumerate(trees, start=1)]
+
+
+def _type(value: object) -> str:
+    return type(value).__name__
+
+
+def _is_tree(value: object) -> bool:
+    return isinstance(value, Tree)
