@@ -153,7 +153,7 @@ WORDS = st.text(
 )
 
 
-@settings(max_examples=40)
+@settings(max_examples=40, deadline=None)
 @given(st.lists(WORDS, min_size=1, max_size=6))
 def test_any_tokens_get_a_tree_that_can_be_read_back(
     tmp_path_factory: pytest.TempPathFactory, tokens: list[str]
