@@ -8,7 +8,16 @@ from collections.abc import Callable
 from dataclasses import asdict, dataclass, replace
 from typing import TYPE_CHECKING, Any
 
-from rnnparse.cli.text import columns, number, numbers, print_json, setting, warn
+from rnnparse.cli.text import (
+    columns,
+    number,
+    numbers,
+    print_json,
+    setting,
+    warn,
+    warn_of_failed,
+    warn_of_glued,
+)
 from rnnparse.cli.treebank_style import add_style, given_style
 from rnnparse.errors import TreebankError
 
