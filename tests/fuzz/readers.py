@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import contextlib
+import gzip
+import json
 import random
 from collections.abc import Callable, Sequence
 from pathlib import Path
@@ -9,23 +12,26 @@ from pathlib import Path
 import numpy as np
 
 from rnnparse.config import TrainingConfig
+from rnnparse.errors import RnnparseError
 from rnnparse.evaluation import EvalbParams, evaluate
+from rnnparse.json_text import to_json
 from rnnparse.models.vectors import read_vectors
-from rnnparse.trees.brackets import format_tree, read_trees
+from rnnparse.trees.brackets import format_tree, load_trees, read_trees
 from rnnparse.trees.cleaning import clean, words
 from rnnparse.trees.heads import HeadTable
 from rnnparse.trees.tokenize import tokenize
 from tests.fuzz.commands import command, strict_json
 from tests.fuzz.harness import Target
 from tests.fuzz.text_mutations import mutate_file
+from tests.fuzz.tree_mutations import mutate_trees
 
-_TREES = """\
+TREES = """\
 ( (S (NP-SBJ (PRP They)) (VP (VBD ate) (NP (NN udon)) (PP (IN with) (NP (NNS forks)))) (. .)) )
 (TOP (S (NP (-NONE- *T*-1)) (VP (VB go)) (. .)))
 (S (NP|CD (-LRB- -LRB-)
    (NN 3\\/4) (-RRB- -RRB-)) (ADVP=2 (RB so)))
 """
-_SENTENCES = """\
+SENTENCES = """\
 They ate udon with forks.
 "He can't," she said, "won't go" -- e.g. to Solano(r) at 5:30 p.m. for $3.50...
 l'été 'tis cannot gonna (713)853-7041 http://x.org/a?b=c U.S. Mr. Smith's dogs' don't
@@ -59,7 +65,11 @@ def text_target(
             (folder / file).write_text(text, encoding="utf-8")
 
     def mutate(folder: Path, rng: random.Random) -> None:
-        mutate_file(folder / rng.choice(sorted(samples)), rng, hard)
+        file = folder / rng.choice(sorted(samples))
+        if file.suffix == ".mrg":
+            mutate_trees(file, rng)
+        else:
+            mutate_file(file, rng, hard)
 
     return Target(name, make, mutate, check)
 
@@ -68,9 +78,10 @@ def check_trees(folder: Path) -> None:
     """Trees that are read can be written, and are the same when they are read again."""
     trees = list(read_trees(folder / "trees.mrg"))
     again = folder / "again.mrg"
-    again.write_text("".join(format_tree(tree) + "\n" for tree in trees), encoding="utf-8")
-    if trees:
-        assert list(read_trees(again)) == trees, "written trees read back as other trees"
+    lines = [format_tree(tree) for tree in trees]
+    again.write_text("\n".join(lines), encoding="utf-8")
+    if trees:  # compared as text: trees compare themselves by recursion
+        assert [format_tree(tree) for tree in read_trees(again)] == lines, "other trees come back"
     for tree in trees:
         cleaned = clean(tree)
         assert cleaned is None or all(words(cleaned))
@@ -133,6 +144,33 @@ def check_options(folder: Path) -> None:
     assert TrainingConfig.from_dict(config.to_dict()) == config
 
 
+def check_config(folder: Path) -> None:
+    """Settings of any JSON are refused, or are the same after they went through JSON."""
+    try:
+        values = json.loads((folder / "config.json").read_bytes())
+    except (ValueError, RecursionError):
+        return
+    if isinstance(values, dict):
+        config = TrainingConfig.from_dict(values)
+        assert TrainingConfig.from_dict(strict_json(to_json(config.to_dict()))) == config
+
+
+def check_compressed(folder: Path) -> None:
+    """The same readers on archives."""
+    for read, name in ((read_vectors, "vectors.txt.gz"), (load_trees, "trees.mrg.gz")):
+        with contextlib.suppress(RnnparseError):
+            read(folder / name)
+
+
+def _make_compressed(folder: Path) -> None:
+    for name, text in (("vectors.txt.gz", _VECTORS), ("trees.mrg.gz", TREES)):
+        (folder / name).write_bytes(gzip.compress(text.encode("utf-8"), mtime=0))
+
+
+def _mutate_compressed(folder: Path, rng: random.Random) -> None:
+    mutate_file(folder / rng.choice(("vectors.txt.gz", "trees.mrg.gz")), rng)
+
+
 _PAIR = "(TOP (S (NP (PRP They)) (VP (VBD ate) (NP (NN udon))) (. .)))\n" * 3
 _OPTIONS = (
     "--kbest 5 --dim 5 --epochs 1 --patience 2 --batch-size 25 --learning-rate 0.02 --l2 1e-4 "
@@ -140,11 +178,18 @@ _OPTIONS = (
 )
 
 READERS = (
-    text_target("trees", {"trees.mrg": _TREES}, check_trees),
-    text_target("sentences", {"sentences.txt": _SENTENCES}, check_sentences, (b"'s" * 4000,)),
+    text_target("trees", {"trees.mrg": TREES}, check_trees),
+    text_target("sentences", {"sentences.txt": SENTENCES}, check_sentences, (b"'s" * 4000,)),
     text_target("vectors", {"vectors.txt": _VECTORS}, check_vectors, (b"400000 50", b"3 3\n")),
     text_target("prm", {"params.prm": _PRM, "gold.mrg": _PAIR}, check_params),
     text_target("heads", {"rules.heads": _HEADS}, check_heads),
     text_target("evalb", {"params.prm": _PRM, "gold.mrg": _PAIR, "test.mrg": _PAIR}, check_evalb),
+    Target("compressed", _make_compressed, _mutate_compressed, check_compressed),
+    text_target(
+        "config",
+        {"config.json": to_json(TrainingConfig(freeze=("W",), dev="d", vectors="v").to_dict())},
+        check_config,
+        (b"null", b"{}", b"[]", b'"x"', b"1e999", b"NaN", b"9" * 400),
+    ),
     text_target("options", {"options": _OPTIONS}, check_options),
 )

@@ -5,9 +5,10 @@ from __future__ import annotations
 import importlib
 
 from tests.fuzz.harness import Target
+from tests.fuzz.programs import PROGRAMS
 from tests.fuzz.readers import READERS
 
-TARGETS: dict[str, Target] = {target.name: target for target in READERS}
+TARGETS: dict[str, Target] = {target.name: target for target in (*READERS, *PROGRAMS)}
 
 
 def find_target(name: str) -> Target:
