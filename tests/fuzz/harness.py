@@ -153,7 +153,7 @@ def _run_process(
     lines = os.fdopen(os.dup(process.stdout.fileno()), "rb", buffering=0)
     case, patience = first, float(_START_SECONDS)
     try:
-        while time.monotonic() < until:
+        while case == first or time.monotonic() < until:  # compiling may take all the time
             line = _read_line(lines, patience)
             if line is None:
                 process.send_signal(signal.SIGABRT)  # faulthandler writes where it is
