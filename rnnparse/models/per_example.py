@@ -16,12 +16,10 @@ from rnnparse.models.su_rnn import ENGINES
 from rnnparse.models.tf import tf
 from rnnparse.optim.example_gradients import (
     ExampleGradients,
-    ExampleTape,
     add,
     divide,
     sum_over_parts,
 )
-from rnnparse.optim.gathering import gather_rows
 from rnnparse.optim.manipulations import Manipulation, batch_weights, cut_chain
 
 
@@ -57,7 +55,7 @@ class ExampleSubgradients:
             raise ValueError(f"chunk is {chunk}; it is a number of sentences")
         self._model, self._chunk = model, chunk
         self._objective = objective, kappa, tie
-        self._jacobians = tf.function(self._jacobians_of, _signature(model.v.dtype))
+        self._derivatives = tf.function(self._derivatives_of, _signature(model.v.dtype))
 
     def mean(
         self, batch: LevelBatch, chain: Sequence[Manipulation] = (), l2: float = 0.0
@@ -75,7 +73,7 @@ class ExampleSubgradients:
         losses, weights = self._losses(batch)
         if not len(losses):
             return self._model.loss_gradients(batch, *self._objective, l2)
-        fixed = batch_weights(chain, lambda: tf.constant(losses))
+        fixed = batch_weights(chain, tf.constant(losses))
 
         def part(start: Any) -> list[Any]:
             start, stop = int(start), int(start) + self._chunk
@@ -115,7 +113,12 @@ class ExampleSubgradients:
         example = np.searchsorted(first, chosen, side="right") - 1 - start
         example = example.astype(np.int32)
         differentiate = self._by_arrays if self._model.engine == "numba" else self._by_tape
-        found = differentiate(trees, weights[chosen], example, stop - start)
+        parts = []
+        for i in range(stop - start):
+            own = np.flatnonzero(example == i)
+            part = restrict(trees, own[:, None], np.zeros(len(own)))
+            parts.append(differentiate(part, weights[chosen[own]]))
+        found = Gradients(*(_padded(arrays) for arrays in zip(*parts, strict=True)))
         variables = self._model.trainable_variables
         rows = {"vectors": found.words, "W": found.rows, "v": found.rows}
         frozen = {variable.name: frozen for variable, frozen in self._model.frozen_rows()}
@@ -123,53 +126,42 @@ class ExampleSubgradients:
         for x in variables:
             kept = ~np.isin(rows[x.name], frozen.get(x.name, []))
             kept = kept.reshape(*kept.shape, *[1] * (len(x.shape) - 1))
-            value = getattr(found, x.name)
-            values.append(tf.convert_to_tensor(value if kept.all() else value * kept))
+            values.append(tf.constant(np.where(kept, getattr(found, x.name), 0), x.dtype))
         places = [tf.constant(rows[x.name], tf.int64) for x in variables]
         return ExampleGradients(tf.constant(losses[start:stop]), variables, values, places)
 
-    def _by_arrays(
-        self, trees: LevelBatch, weights: np.ndarray, example: np.ndarray, count: int
-    ) -> Gradients:
-        """By the kernels, sentence by sentence; all arrays [count, U, …]."""
+    def _by_arrays(self, trees: LevelBatch, weights: np.ndarray) -> Gradients:
+        """The derivatives of one sentence's weighted trees by the kernels."""
         model = self._model
         leaves = np.asarray(tf.gather(model.vectors.value, trees.words))
         W, v = (np.asarray(x.value.read_value()) for x in (model.W, model.v))
         wanted = model.W.trainable, model.vectors.trainable
-        found = []
-        for i in range(count):
-            own = np.flatnonzero(example == i)
-            part = restrict(trees, own[:, None], np.zeros(len(own)))
-            words = leaves[np.searchsorted(trees.words, part.words)]
-            structure = (part.rows, part.key, part.left, part.right)
-            vectors, _ = kernels.forward(words, W, v, *structure)
-            _, *derivatives = kernels.backward(
-                W, v, *structure, part.root, vectors, len(words), weights[own], False, *wanted
-            )
-            by_W, by_v, by_words = derivatives
-            found.append(Gradients(part.rows, by_W, by_v, part.words, by_words))
-        return Gradients(*(_padded(arrays) for arrays in zip(*found, strict=True)))
+        structure = (trees.rows, trees.key, trees.left, trees.right)
+        vectors, _ = kernels.forward(leaves, W, v, *structure)
+        _, by_W, by_v, by_words = kernels.backward(
+            W, v, *structure, trees.root, vectors, len(leaves), weights, False, *wanted
+        )
+        return Gradients(trees.rows, by_W, by_v, trees.words, by_words)
 
-    def _by_tape(
-        self, trees: LevelBatch, weights: np.ndarray, example: np.ndarray, count: int
-    ) -> Gradients:
-        """By `tape.jacobian`; derivatives [count, U, …] by rows [U]."""
-        values: dict[str, Any] = dict.fromkeys(Parameters._fields)
+    def _by_tape(self, trees: LevelBatch, weights: np.ndarray) -> Gradients:
+        """The same by TensorFlow."""
+        none = np.zeros(0, weights.dtype)
+        values: dict[str, Any] = dict.fromkeys(Parameters._fields, none)
         names = [variable.name for variable in self._model.trainable_variables]
-        found = self._jacobians(trees, weights, example, tf.constant(count))
-        values.update(zip(names, found, strict=True))
+        derivatives = self._derivatives(trees, weights)
+        values.update(zip(names, map(np.asarray, derivatives), strict=True))
         return Gradients(trees.rows, values["W"], values["v"], trees.words, values["vectors"])
 
-    def _jacobians_of(
-        self, trees: LevelBatch, weights: tf.Tensor, example: tf.Tensor, count: tf.Tensor
-    ) -> list[tf.Tensor]:
+    def _derivatives_of(self, trees: LevelBatch, weights: tf.Tensor) -> list[tf.Tensor]:
         model = self._model
-        with ExampleTape(model.trainable_variables) as tape:
-            leaves = gather_rows(model.vectors, trees.words)
-            W, v = gather_rows(model.W, trees.rows), gather_rows(model.v, trees.rows)
-            scores = ENGINES[model.engine](trees, leaves, W, v)
-            losses = tf.math.unsorted_segment_sum(scores * weights, example, count)
-        return tape.gradients(losses).values
+        at = {"vectors": trees.words, "W": trees.rows, "v": trees.rows}
+        used = {name: tf.gather(getattr(model, name).value, at[name]) for name in at}
+        watched = [used[variable.name] for variable in model.trainable_variables]
+        with tf.GradientTape(watch_accessed_variables=False) as tape:
+            tape.watch(watched)
+            scores = ENGINES[model.engine](trees, used["vectors"], used["W"], used["v"])
+            loss = tf.reduce_sum(scores * weights)
+        return tape.gradient(loss, watched, unconnected_gradients=tf.UnconnectedGradients.ZERO)
 
 
 def _padded(arrays: Sequence[np.ndarray]) -> np.ndarray:
@@ -182,10 +174,9 @@ def _padded(arrays: Sequence[np.ndarray]) -> np.ndarray:
 
 
 def _signature(dtype: str) -> list[Any]:
-    """Types of the arguments of `_jacobians_of`, for one graph whatever the sizes."""
+    """Types of the arguments of `_derivatives_of`, for one graph whatever the sizes."""
     fields = {name: tf.TensorSpec([None], tf.int32) for name in LevelBatch._fields}
     fields["logp"] = fields["cost"] = tf.TensorSpec([None], tf.float64)
     fields["candidates"] = tf.TensorSpec([None, None], tf.int32)
     fields["mask"] = tf.TensorSpec([None, None], tf.bool)
-    example, count = tf.TensorSpec([None], tf.int32), tf.TensorSpec([], tf.int32)
-    return [LevelBatch(**fields), tf.TensorSpec([None], dtype), example, count]
+    return [LevelBatch(**fields), tf.TensorSpec([None], dtype)]

@@ -2,14 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
 from typing import Any, NamedTuple
 
+import keras
 import tensorflow as tf
 
 from rnnparse.errors import ConfigError
-from rnnparse.optim.gathering import Read, plain, reading_rows
+from rnnparse.optim.gathering import plain, reading_rows
 from rnnparse.optim.manipulations import Manipulation
+from rnnparse.optim.seeds import drawing_from, example_seeds
 
 
 class ExampleGradients(NamedTuple):
@@ -68,91 +71,172 @@ class ExampleGradients(NamedTuple):
         return divide(self.sum(), tf.shape(self.losses)[0])
 
 
-class ExampleTape:
-    """Records losses, as a `tf.GradientTape` does, and gives the gradient of each.
+def example_gradients(
+    losses_of: Callable[..., tf.Tensor], batch: Any, variables: Sequence[Any], model: Any = None
+) -> ExampleGradients:
+    """The gradient of each example's loss, as a loop over the examples would give it.
+
+    Each example is differentiated by itself, so that values in one that are not finite leave the
+    others alone. `tf.vectorized_map` computes all of them at once where it can; for recurrent
+    layers, among others, it is a loop. Time and memory grow with B. Side effects of the function,
+    such as updates of metrics, do not take place.
 
     To be used within a `tf.function`; eagerly, TensorFlow makes a new graph for each call.
 
     Args:
+        losses_of: called with `batch` of one example, such as `losses_of(x[i:i + 1], y[i:i + 1])`;
+            gives its loss, [1].
+        batch: a tuple of arguments: nests of tensors or arrays [B, …], or None.
         variables: Keras or TensorFlow variables.
         model: a Keras model or layer whose `Embedding` layers are to be read by rows. Look-ups
-            outside of such layers are, too, where they go through `gather_rows`.
+            outside of such layers are, too, where they go through `gather_rows`. Its random
+            layers draw numbers of their own for each example.
+
+    Raises:
+        ConfigError: `losses_of` does not give one value for one example.
 
     Example:
-        >>> with ExampleTape(model.trainable_variables, model) as tape:
-        ...     losses = tf.square(model(x)[:, 0] - y)
-        >>> gradients = tape.gradients(losses).through([clip_each(1.0)])
-        >>> optimizer.apply(gradients.mean(), model.trainable_variables)
+        >>> def losses_of(x, y):
+        ...     return tf.square(model(x)[:, 0] - y)
+        >>> gradients = example_gradients(losses_of, (x, y), model.trainable_variables, model)
+        >>> clipped = gradients.through([clip_each(1.0)])
+        >>> optimizer.apply(clipped.mean(), model.trainable_variables)
     """
+    examples = _Examples(losses_of, batch, variables, model)
+    # A graph of its own without control dependencies: only what the results need is run.
+    signature = [tf.TensorSpec([None, *x.shape[1:]], x.dtype) for x in examples.tensors]
+    run = tf.compat.v1.wrap_function(examples.differentiate, signature)
+    return examples.joined(run(*examples.tensors))
 
-    def __init__(self, variables: Sequence[Any], model: Any = None) -> None:
-        self._variables = list(variables)
+
+class _Examples:
+    """The examples of a batch, to be differentiated by themselves; see `example_gradients`."""
+
+    def __init__(
+        self,
+        losses_of: Callable[..., tf.Tensor],
+        batch: Any,
+        variables: Sequence[Any],
+        model: Any,
+    ) -> None:
+        self._losses_of, self._variables, self._model = losses_of, list(variables), model
+        leaves = tf.nest.flatten(batch)
+        self._nest = tf.nest.map_structure(lambda x: x is not None, batch)
+        self.tensors = [tf.convert_to_tensor(x) for x in leaves if x is not None]
+        self._known: list[int] = []
+        self._tables: list[Any] = []
+
+    def differentiate(self, *tensors: tf.Tensor) -> list[tf.Tensor]:
+        """Losses [B], derivatives by `_known` variables, and rows of `_tables` with theirs."""
+        seeds = example_seeds(self._model, tf.shape(tensors[0])[0])
+        elements = [tensors, [seed for _, seed in seeds]]
+
+        def of_one(element: Any) -> list[tf.Tensor]:
+            example, own = element
+            pairs = [(generator, x) for (generator, _), x in zip(seeds, own, strict=True)]
+            with drawing_from(pairs):
+                return self._of_one([x[None] for x in example])
+
+        try:
+            if not _is_recurrent(self._model):
+                with _quietly():
+                    return tf.vectorized_map(of_one, elements, warn=False)
+        except ConfigError:
+            raise
+        except Exception:
+            pass  # it cannot be vectorised; or the function is wrong, which shows again below
+        first = of_one(tf.nest.map_structure(lambda x: x[0], elements))
+        kinds = [tf.TensorSpec(x.shape, x.dtype) for x in first]
+        return tf.map_fn(of_one, elements, fn_output_signature=kinds)
+
+    def _of_one(self, tensors: Sequence[tf.Tensor]) -> list[tf.Tensor]:
+        parts = iter(tensors)
+        batch = tf.nest.map_structure(lambda there: next(parts) if there else None, self._nest)
+        sources = [plain(variable) for variable in self._variables]
         # What is not differentiated by, the tape does not follow.
-        self._tape = tf.GradientTape(watch_accessed_variables=False)
-        self._reading = reading_rows(self._tape, self._variables, model)
-        self._reads: list[Read] = []
-
-    def __enter__(self) -> ExampleTape:
-        self._tape.__enter__()
-        self._tape.watch([plain(variable) for variable in self._variables])
-        self._reads = self._reading.__enter__()
-        return self
-
-    def __exit__(self, *error: Any) -> None:
-        self._reading.__exit__(*error)
-        self._tape.__exit__(*error)
-
-    def gradients(self, losses: tf.Tensor) -> ExampleGradients:
-        """Derivatives of losses [B] that were computed under this tape; may be called once.
-
-        By `tape.jacobian`, the cost of which grows with B²: cut large batches into parts.
-
-        Raises:
-            ConfigError: `losses` is not one value an example.
-        """
-        if losses.shape.rank != 1:
+        with tf.GradientTape(watch_accessed_variables=False) as tape:
+            tape.watch(sources)
+            with reading_rows(tape, self._variables, self._model) as reads:
+                losses = self._losses_of(*batch)
+        if not losses.shape.is_compatible_with([1]) or losses.shape.rank is None:
             raise ConfigError(
-                f"the loss has the shape {losses.shape}; per-example gradients need [B], "
-                "one value for each example, not reduced over the batch"
+                f"the loss of one example has the shape {losses.shape}; per-example gradients need "
+                "[1]: one value for each example, not reduced over the batch"
             )
-        sources = [*map(plain, self._variables), *(read.rows for read in self._reads)]
-        found = self._tape.jacobian(losses, sources)
-        direct = found[: len(self._variables)]
-        pairs = [
-            self._join(variable, value, found[len(self._variables) :])
-            for variable, value in zip(self._variables, direct, strict=True)
+        found = tape.gradient(losses, [*sources, *(read.rows for read in reads)])
+        direct, by_rows = found[: len(sources)], found[len(sources) :]
+        self._known = [i for i, value in enumerate(direct) if value is not None]
+        read = [(r, value) for r, value in zip(reads, by_rows, strict=True) if value is not None]
+        self._tables = [r.table for r, _ in read]
+        return [
+            losses[0],
+            *(tf.convert_to_tensor(direct[i]) for i in self._known),
+            *(x for r, value in read for x in (tf.cast(r.ids, tf.int64), value)),
         ]
+
+    def joined(self, found: Sequence[tf.Tensor]) -> ExampleGradients:
+        """What `differentiate` gives, by variables."""
+        losses, *values = found
+        direct = dict(zip(self._known, values, strict=False))
+        by_rows = values[len(self._known) :]
+        pairs = []
+        for i, variable in enumerate(self._variables):
+            places = [k for k, table in enumerate(self._tables) if table is variable]
+            reads = [(by_rows[2 * k], by_rows[2 * k + 1]) for k in places]
+            pairs.append(_join(variable, direct.get(i), reads))
         return ExampleGradients(
             losses, self._variables, [value for value, _ in pairs], [rows for _, rows in pairs]
         )
 
-    def _join(
-        self, variable: Any, direct: tf.Tensor | None, by_rows: list[tf.Tensor | None]
-    ) -> tuple[tf.Tensor | None, tf.Tensor | None]:
-        """Add up what is known of one variable; return the derivatives and their rows."""
-        reads = [
-            (read.ids, value)
-            for read, value in zip(self._reads, by_rows, strict=True)
-            if read.table is variable and value is not None
-        ]
-        if not reads:
-            return direct, None
-        ids = tf.concat([tf.cast(rows, tf.int64) for rows, _ in reads], axis=0)
-        values = tf.concat([value for _, value in reads], axis=1)
-        if direct is not None:  # it is also used as a whole, for example as an output layer
-            count = tf.cast(variable.shape[0], tf.int64)
-            return direct + _sum_places(values, ids, count), None
-        if len(reads) == 1:
-            return values, ids
-        different, place = tf.unique(ids)
-        return _sum_places(values, place, tf.size(different)), different
+
+def _join(
+    variable: Any, direct: tf.Tensor | None, reads: Sequence[tuple[tf.Tensor, tf.Tensor]]
+) -> tuple[tf.Tensor | None, tf.Tensor | None]:
+    """Add up what is known of one variable; return the derivatives and their rows."""
+    if not reads:
+        return direct, None
+    ids = tf.concat([rows for rows, _ in reads], axis=1)
+    values = tf.concat([value for _, value in reads], axis=1)
+    if direct is None:
+        return _each_once(ids, values)
+    # It is also used as a whole, for example as an output layer.
+    return direct + _sum_places(values, ids, tf.cast(variable.shape[0], tf.int64)), None
+
+
+def _each_once(ids: tf.Tensor, values: tf.Tensor) -> tuple[tf.Tensor, tf.Tensor]:
+    """Add up what stands for one row in an example; filled up with row 0 and the derivative 0."""
+    order = tf.argsort(ids, axis=1)
+    ids, values = (tf.gather(x, order, axis=1, batch_dims=1) for x in (ids, values))
+    new = tf.concat([tf.ones_like(ids[:, :1]), tf.cast(ids[:, 1:] != ids[:, :-1], ids.dtype)], 1)
+    place = tf.cumsum(new, axis=1) - 1
+    count = tf.size(ids[0], ids.dtype)
+    return _sum_places(values, place, count), _sum_places(ids * new, place, count)
 
 
 def _sum_places(values: tf.Tensor, place: tf.Tensor, count: tf.Tensor) -> tf.Tensor:
-    """[B, U, …] to [B, count, …]: values[:, i] is added to the column place[i]."""
-    order = [1, 0, *range(2, values.shape.rank)]
-    added = tf.math.unsorted_segment_sum(tf.transpose(values, order), place, count)
-    return tf.transpose(added, order)
+    """[B, L, …] to [B, count, …]: values[b, i] is added to row place[b, i]."""
+    size = tf.shape(place, place.dtype)[0]
+    place = place + count * tf.range(size)[:, None]
+    added = tf.math.unsorted_segment_sum(values, place, size * count)
+    return tf.reshape(added, tf.concat([[size, count], tf.shape(values, place.dtype)[2:]], axis=0))
+
+
+def _is_recurrent(model: Any) -> bool:
+    """Whether a model has loops, which TensorFlow tries for long to vectorise, in vain."""
+    layers = [] if model is None else model._flatten_layers()
+    return any(isinstance(layer, keras.layers.RNN) for layer in layers)
+
+
+@contextmanager
+def _quietly() -> Iterator[None]:
+    """Without what TensorFlow logs of operations that it cannot vectorise."""
+    logger = tf.get_logger()
+    before = logger.level
+    logger.setLevel("FATAL")
+    try:
+        yield
+    finally:
+        logger.setLevel(before)
 
 
 def _sum(value: tf.Tensor, rows: tf.Tensor | None, variable: Any) -> Any:

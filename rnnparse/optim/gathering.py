@@ -12,7 +12,7 @@ import tensorflow as tf
 
 
 class Read(NamedTuple):
-    """One look-up: the rows `ids` [U] of a table, each once, as the tensor `rows` [U, …]."""
+    """One look-up: the rows `ids` [L] of a table, which may repeat, as the tensor `rows` [L, …]."""
 
     table: Any
     ids: tf.Tensor
@@ -34,11 +34,12 @@ class _Reader:
         return _current_graph() is self._graph and any(table is t for t in self._tables)
 
     def look_up(self, table: Any, ids: tf.Tensor) -> tf.Tensor:
-        different, place = tf.unique(tf.reshape(ids, [-1]))
-        rows = tf.stop_gradient(tf.gather(plain(table), different))
+        flat = tf.reshape(ids, [-1])
+        rows = tf.stop_gradient(tf.gather(plain(table), flat))
         self._tape.watch(rows)
-        self.reads.append(Read(table, different, rows))
-        return _spread(rows, tf.ensure_shape(tf.reshape(place, tf.shape(ids)), ids.shape))
+        self.reads.append(Read(table, flat, rows))
+        shaped = tf.reshape(rows, tf.concat([tf.shape(ids), tf.shape(rows)[1:]], axis=0))
+        return tf.ensure_shape(shaped, ids.shape.concatenate(rows.shape[1:]))
 
 
 _reader: ContextVar[_Reader | None] = ContextVar("reader", default=None)
@@ -47,9 +48,9 @@ _reader: ContextVar[_Reader | None] = ContextVar("reader", default=None)
 def gather_rows(table: Any, ids: Any) -> tf.Tensor:
     """Rows of a variable, `tf.gather(table, ids)`, that per-example gradients know as rows.
 
-    Under an `ExampleTape` the derivative of an example by the table is then held for the rows that
+    In `example_gradients` the derivative of an example by the table is then held for the rows that
     were read, [B, U, …], and not for the whole table, [B, V, …]. Elsewhere it is `tf.gather`. Keras
-    `Embedding` layers need nothing: the tape reads them in this way by itself.
+    `Embedding` layers need nothing: they are read in this way by themselves.
 
     Args:
         table: a Keras or TensorFlow variable [V, …].
@@ -67,16 +68,6 @@ def gather_rows(table: Any, ids: Any) -> tf.Tensor:
     if reader is not None and reader.serves(table):
         return reader.look_up(table, ids)
     return tf.gather(plain(table), ids)
-
-
-@tf.custom_gradient
-def _spread(rows: tf.Tensor, place: tf.Tensor) -> Any:
-    """tf.gather(rows, place), the derivative of which is a tensor and not indexed slices."""
-
-    def gradient(upstream: tf.Tensor) -> tuple[tf.Tensor, None]:
-        return tf.math.unsorted_segment_sum(upstream, place, tf.shape(rows)[0]), None
-
-    return tf.gather(rows, place), gradient
 
 
 @contextmanager

@@ -37,21 +37,33 @@ def example_norms(gradients: Gradients) -> tf.Tensor:
     return tf.sqrt(tf.add_n([tf.cast(s, squares[0].dtype) for s in squares]))
 
 
+def _finite_norms(gradients: Gradients) -> tf.Tensor:
+    """As `example_norms`, but NaN for Inf, by which numbers would be scaled to 0."""
+    norms = example_norms(gradients)
+    return tf.where(tf.math.is_inf(norms), tf.constant(float("nan"), norms.dtype), norms)
+
+
 def scale_each(gradients: Gradients, factors: tf.Tensor) -> list[tf.Tensor]:
     """Multiply the gradient of example i, in all variables, by factors[i].
 
+    The factor 0 gives 0 whatever the gradient holds, NaN and Inf too, so that it drops the example.
+
     Args:
         gradients: tensors [B, …].
-        factors: [B].
+        factors: [B], numbers or bool.
     """
     return [
-        g * tf.reshape(tf.cast(factors, g.dtype), [-1] + [1] * (g.shape.rank - 1))
+        tf.math.multiply_no_nan(
+            g, tf.reshape(tf.cast(factors, g.dtype), [-1] + [1] * (g.shape.rank - 1))
+        )
         for g in gradients
     ]
 
 
 def clip_each(norm: float) -> Manipulation:
     """Scale gradients that are longer than `norm` down to it; see `example_norms`.
+
+    A gradient without a finite norm becomes NaN; put `drop_nonfinite()` before to leave it out.
 
     Args:
         norm: > 0.
@@ -70,7 +82,7 @@ def clip_each(norm: float) -> Manipulation:
         raise ValueError(f"the norm to clip to is {norm}; it has to be positive")
 
     def clip(gradients: Gradients, losses: tf.Tensor) -> list[tf.Tensor]:
-        norms = example_norms(gradients)
+        norms = _finite_norms(gradients)
         # Without a gradient the factor does not matter.
         factors = tf.math.divide_no_nan(tf.constant(norm, norms.dtype), norms)
         return scale_each(gradients, tf.minimum(factors, 1))
@@ -81,15 +93,43 @@ def clip_each(norm: float) -> Manipulation:
 def normalize_each() -> Manipulation:
     """Give each example's gradient the norm 1; a gradient of 0 stays 0.
 
+    A gradient without a finite norm becomes NaN; put `drop_nonfinite()` before to leave it out.
+
     Example:
         >>> model.compile("sgd", "mse", per_example=[normalize_each()])
     """
 
     def normalize(gradients: Gradients, losses: tf.Tensor) -> list[tf.Tensor]:
-        norms = example_norms(gradients)
+        norms = _finite_norms(gradients)
         return scale_each(gradients, tf.math.divide_no_nan(tf.ones_like(norms), norms))
 
     return normalize
+
+
+def drop_nonfinite() -> Manipulation:
+    """Leave out examples with a loss or a derivative that is NaN or Inf: their gradient becomes 0.
+
+    Put it first, before what computes with the gradients. Under `mixed_float16` a derivative that
+    is not finite although the loss is comes from too high a scale, as a rule: such a step is left
+    to Keras, which skips it and lowers the scale.
+
+    Example:
+        >>> model.compile("sgd", "mse", per_example=[drop_nonfinite(), clip_each(1.0)])
+    """
+
+    def drop(gradients: Gradients, losses: tf.Tensor) -> list[tf.Tensor]:
+        return scale_each(gradients, all_finite([losses, *gradients]))
+
+    return drop
+
+
+def all_finite(values: Sequence[tf.Tensor]) -> tf.Tensor:
+    """Whether all that belongs to an example is finite: bool [B] for tensors [B, …]."""
+    finite = [
+        tf.reduce_all(tf.math.is_finite(tf.reshape(x, [tf.shape(x)[0], -1])), axis=1)
+        for x in values
+    ]
+    return tf.reduce_all(tf.stack(finite), axis=0)
 
 
 def sign() -> Manipulation:
@@ -138,19 +178,14 @@ class weight_each:
         return scale_each(gradients, self.of(losses))
 
 
-def batch_weights(
-    chain: Sequence[Manipulation], losses: Callable[[], tf.Tensor]
-) -> list[tf.Tensor | None]:
+def batch_weights(chain: Sequence[Manipulation], losses: tf.Tensor) -> list[tf.Tensor | None]:
     """For each manipulation its weights [B], if it is a `weight_each`; for `cut_chain`.
 
     Args:
         chain: manipulations.
-        losses: computes the losses [B] of the whole batch; called where they are needed.
+        losses: [B], of the whole batch.
     """
-    if not any(isinstance(m, weight_each) for m in chain):
-        return [None] * len(chain)
-    known = losses()
-    return [m.of(known) if isinstance(m, weight_each) else None for m in chain]
+    return [m.of(losses) if isinstance(m, weight_each) else None for m in chain]
 
 
 def cut_chain(

@@ -16,16 +16,12 @@ from rnnparse.models.tf import tf
 from rnnparse.optim.adagrad import AdaGrad
 from rnnparse.optim.per_example import (
     ExampleGradients,
-    ExampleTape,
     clip_each,
     normalize_each,
     sign,
     weight_each,
 )
 from tests.models.conftest import World, make_world
-
-# After models.tf, so that TensorFlow starts quietly.
-from rnnparse.losses.structured import structured_hinge  # isort: skip
 
 Arrays = list[np.ndarray]
 TENSORFLOW = pytest.param("tensorflow", marks=pytest.mark.slow)
@@ -82,24 +78,6 @@ def test_subgradients_are_those_of_single_sentences(engine: str, objective: str)
     assert len(found) == len(expected)
     for f, e in zip(found, expected, strict=True):
         assert_close(f, e)
-
-
-def test_the_tape_gives_them_through_the_model_and_the_loss_as_operations() -> None:
-    world = make_world(1)
-    model = CVG(world.parameters)
-    batch = world.batch()
-    _, expected = one_by_one(model, world)
-
-    @tf.function
-    def run() -> Any:
-        with ExampleTape(model.trainable_variables) as tape:
-            scores = tf.gather(model(batch), batch.candidates)
-            costs = tf.constant(0.1 * batch.cost[batch.candidates])
-            losses = structured_hinge(scores, costs, batch.gold, batch.mask)
-        return tape.gradients(losses).values
-
-    for i, e in enumerate(expected):
-        assert_close([np.asarray(value)[i] for value in run()], e)
 
 
 def manipulated(gradients: list[Arrays], losses: np.ndarray) -> Arrays:
