@@ -65,7 +65,7 @@ def _check_sums(pcfg: Pcfg) -> None:
     size = len(pcfg.symbols)
     own = ~pcfg.link
     total = np.bincount(pcfg.binary[:, 0], np.exp(pcfg.binary_logp), size)
-    total += np.bincount(pcfg.unary[own, 0], np.exp(pcfg.unary_logp[own]), size)
+    total = total + np.bincount(pcfg.unary[own, 0], np.exp(pcfg.unary_logp[own]), size)
     link = np.bincount(pcfg.unary[pcfg.link, 0], np.exp(pcfg.unary_logp[pcfg.link]), size)
     linked = np.bincount(pcfg.unary[pcfg.link, 0], minlength=size)
     _require(linked.max(initial=0) <= 1, "pcfg.link: a symbol has two back-offs")

@@ -5,7 +5,7 @@ from __future__ import annotations
 import logging
 import os
 import time
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import closing, contextmanager
 from dataclasses import dataclass, field, replace
 from pathlib import Path
@@ -20,6 +20,7 @@ from rnnparse.errors import DivergedError
 from rnnparse.evaluation import evaluate
 from rnnparse.files import write_json
 from rnnparse.grammar.unknown import WordVectors
+from rnnparse.inference.decode import Parse
 from rnnparse.inference.forest import candidate_tree
 from rnnparse.model_folder import check_place, new_model_folder, write_model
 from rnnparse.models.frozen import check_fields
@@ -54,6 +55,8 @@ class TrainingReport:
     """What a run gave; scores in per cent by EVALB's rules on dev (or the folds).
 
     `diverged` is the epoch in which training diverged, or None; the history ends before it.
+    `glued` and `dev_glued` count the sentences that the grammar could not span, whose lists hold
+    trees glued from parts; with folds, `dev_glued` counts over all folds.
     """
 
     model: str
@@ -66,6 +69,8 @@ class TrainingReport:
     epochs: int = 0
     best_epoch: int = 0
     diverged: int | None = None
+    glued: int = 0
+    dev_glued: int = 0
     seconds: dict[str, float] = field(default_factory=dict)
     history: list[dict[str, Any]] = field(default_factory=list)
 
@@ -83,6 +88,7 @@ class TrainingReport:
             ("epochs (best)", f"{self.epochs} ({self.best_epoch})"),
             *([] if self.diverged is None else [("diverged in epoch", str(self.diverged))]),
             ("sentences, train / dev", f"{self.sentences} / {self.dev_sentences}"),
+            ("glued lists, train / dev", f"{self.glued} / {self.dev_glued}"),
             *((f"seconds, {stage}", f"{s:.1f}") for stage, s in self.seconds.items()),
             ("seconds in all", f"{sum(self.seconds.values()):.1f}"),
             ("model", self.model),
@@ -281,6 +287,7 @@ def _stages(run: _Run) -> Parser:
         run.work.agree(description)
     with run.stage("grammar and lists"):
         lists = run.lists(trees, dev, vectors)
+        run.report.glued, run.report.dev_glued = _glued(lists.train), _glued(lists.dev)
     with run.stage("forests"):
         problem = make_problem(lists, trees, dev, vectors, config)
         problem.frozen(config.freeze)  # an error at once, not after the folds
@@ -290,6 +297,7 @@ def _stages(run: _Run) -> Parser:
             parameters, beta = _train_with_folds(run, trees, vectors, problem, key)
         else:
             parameters, beta = _train_with_dev(run, lists, dev, problem, key)
+    _warn_of_glued(run.report)
     return run.parser(lists, problem, parameters, beta)
 
 
@@ -316,6 +324,18 @@ def _describe(
         "head rules": fingerprint(head_table(config.heads).to_text()),
         **{name: settings[name] for name in settings if name not in _SOURCES + _NOT_DECISIVE},
     }
+
+
+def _glued(parses: Sequence[Parse]) -> int:
+    return sum(parse.glued for parse in parses)
+
+
+def _warn_of_glued(report: TrainingReport) -> None:
+    if report.glued or report.dev_glued:
+        _LOG.warning(
+            f"the grammar does not span {report.glued} of {report.sentences} training and "
+            f"{report.dev_glued} of {report.dev_sentences} dev sentences: their trees are glued"
+        )
 
 
 def _train_with_dev(
@@ -356,6 +376,7 @@ def _train_with_folds(
         held = trees[fold::folds]
         rest = [tree for i, tree in enumerate(trees) if i % folds != fold] or trees
         lists = run.lists(rest, held, vectors)
+        run.report.dev_glued += _glued(lists.dev)
         part = make_problem(lists, rest, held, vectors, config)
         assert part.tuning is not None
         state = run.train(part, f"{key}-{fold}", f"fold-{fold + 1}", config.epochs)

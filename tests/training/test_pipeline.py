@@ -5,6 +5,7 @@ from __future__ import annotations
 import gzip
 import json
 import logging
+import re
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
@@ -124,6 +125,42 @@ def test_the_report_and_logs_lie_in_the_model(tmp_path: Path) -> None:
         assert part in table
     assert all(stage in table for stage in stages) and str(model) in table
     assert not (tmp_path / "model.partial").exists()
+
+
+UNSPANNED = "(TOP (FRAG (IN with) (IN with)))"  # by grammars that have not seen it
+
+
+@pytest.mark.parametrize(
+    ("odd_in_train", "odd_in_dev", "settings", "glued"),
+    [
+        (False, False, {}, (0, 0)),
+        (False, True, {}, (0, 1)),
+        (True, True, {}, (0, 0)),
+        (True, False, {"jackknife": 3}, (1, 0)),
+        (True, False, {"folds": 3}, (0, 1)),
+    ],
+)
+def test_glued_lists_are_counted(
+    tmp_path: Path,
+    caplog: pytest.LogCaptureFixture,
+    odd_in_train: bool,
+    odd_in_dev: bool,
+    settings: dict[str, Any],
+    glued: tuple[int, int],
+) -> None:
+    plain = [str(tree) for tree in trees(20)] * 3  # each tree is in each third
+    train = write_bracketed(tmp_path / "train.mrg", *plain, *[UNSPANNED] * odd_in_train)
+    dev = write_bracketed(tmp_path / "dev.mrg", *plain[:3], *[UNSPANNED] * odd_in_dev)
+    settings = {"dev": None if "folds" in settings else dev, "epochs": 1, "kbest": 2, **settings}
+    report = run(tmp_path, treebank=train, **settings)
+    assert (report.glued, report.dev_glued) == glued
+    row = f"^glued lists, train / dev +{glued[0]} / {glued[1]}$"
+    assert re.search(row, report.format_table(), re.MULTILINE)
+    written = json.loads((tmp_path / "model" / "report.json").read_text())
+    assert (written["glued"], written["dev_glued"]) == glued
+    warnings = [r.getMessage() for r in caplog.records if "does not span" in r.getMessage()]
+    expected = f"the grammar does not span {glued[0]} of {report.sentences} training and {glued[1]}"
+    assert [w.startswith(expected) for w in warnings] == ([True] if any(glued) else [])
 
 
 def test_the_model_says_how_it_was_made(tmp_path: Path) -> None:
