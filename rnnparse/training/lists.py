@@ -86,7 +86,8 @@ def candidate_lists(
             except (OSError, ValueError, KeyError):
                 damaged.append(file)
         parses = [shared_decoder().parse(tokens, k) for tokens in chunk]
-        _write(file, parses)
+        if file.is_file() or not os.path.lexists(file):  # a pipe or a folder is not ours
+            _write(file, parses)
         return parses
 
     found: list[Parse] = []

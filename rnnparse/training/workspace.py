@@ -56,12 +56,14 @@ class Workspace:
             raise ConfigError(f"cannot write to {self.folder}: {error.strerror}") from error
 
     def _refuse_foreign(self) -> None:
-        ours = [file for pattern in (_STATE, _LOG_FILE) for file in _files(self.folder, pattern)]
-        if ours and not (self.folder / _LOCK).exists():
-            raise ConfigError(
-                f"{self.folder}: holds {ours[0].name}, but no run of rnnparse has worked here; "
-                "move it to another place, or give another --out"
-            )
+        """Raise ConfigError where something of the name of one of our files is not ours."""
+        marked = (self.folder / _LOCK).is_file()
+        for path in sorted(self.folder.iterdir()):
+            if _is_ours(path.name) and not (marked and path.is_file()):
+                raise ConfigError(
+                    f"{self.folder}: {path.name} in it was not written by a run of rnnparse; move "
+                    "it to another place, or give another --out"
+                )
 
     def state_file(self, name: str) -> Path:
         """Where the state of a network's training is kept."""
@@ -118,9 +120,7 @@ class Workspace:
     def _remove(self) -> None:
         # File by file, so that nothing is lost that happens to lie in a folder of this name.
         for file in self.folder.iterdir():
-            name = without_temporary(file.name)
-            known = name == _NOTE or _STATE.fullmatch(name) or _LOG_FILE.fullmatch(name)
-            if known and file.is_file():
+            if _is_ours(file.name) and file.name != _LOCK and file.is_file():
                 file.unlink()
 
 
@@ -142,3 +142,10 @@ def _folder(out: Path) -> Path:
 def _files(folder: Path, pattern: re.Pattern[str]) -> list[Path]:
     files = (file for file in folder.iterdir() if pattern.fullmatch(file.name))
     return sorted(file for file in files if file.is_file())
+
+
+def _is_ours(name: str) -> bool:
+    """Whether a file of a workspace has a name that runs give."""
+    name = without_temporary(name)
+    known = name in (_NOTE, _LOCK) or _STATE.fullmatch(name) or _LOG_FILE.fullmatch(name)
+    return bool(known)

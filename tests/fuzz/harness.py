@@ -130,7 +130,8 @@ def _keep(keep: Path | None, target: str, seed: int, outcome: Outcome, work: Pat
         return None
     place = keep / f"{target.rpartition(':')[2]}-{seed}-{outcome.case}"
     shutil.rmtree(place, ignore_errors=True)
-    shutil.copytree(work, place, symlinks=True)
+    with contextlib.suppress(shutil.Error):  # of pipes and the like; the rest is copied
+        shutil.copytree(work, place, symlinks=True)
     (place / "failure.txt").write_text(f"{outcome.kind}\n\n{outcome.detail}", errors="replace")
     return place
 

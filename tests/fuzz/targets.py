@@ -5,10 +5,11 @@ from __future__ import annotations
 import importlib
 
 from tests.fuzz.harness import Target
+from tests.fuzz.model_mutations import MODELS
 from tests.fuzz.programs import PROGRAMS
 from tests.fuzz.readers import READERS
 
-TARGETS: dict[str, Target] = {target.name: target for target in (*READERS, *PROGRAMS)}
+TARGETS: dict[str, Target] = {target.name: target for target in (*READERS, *PROGRAMS, *MODELS)}
 
 
 def find_target(name: str) -> Target:

@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+import os
 import threading
 from pathlib import Path
 from typing import Any
@@ -173,3 +174,15 @@ def test_lists_that_no_decoder_makes_are_made_again_with_a_note(
         f"{tmp_path}: 1 of the files with candidate lists damaged; made again"
     ]
     assert file.read_bytes() == whole
+
+
+@pytest.mark.skipif(os.name != "posix", reason="POSIX has such files")
+def test_a_pipe_in_a_cache_is_neither_read_nor_written(tmp_path: Path) -> None:
+    first = made(tmp_path, Counting())
+    one, other, *_ = sorted(tmp_path.glob("*.npz"))
+    one.unlink()
+    os.mkfifo(one)
+    other.unlink()
+    other.mkdir()
+    assert_equal(made(tmp_path, Counting()), first)
+    assert one.is_fifo() and other.is_dir()

@@ -3,6 +3,7 @@ from __future__ import annotations
 import json
 import logging
 import multiprocessing
+import os
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -244,14 +245,24 @@ def test_files_of_others_are_never_removed(tmp_path: Path, state: TrainingState)
     assert names(folder) == sorted(mine)
 
 
-def test_a_folder_in_which_no_run_has_worked_is_not_taken_over(tmp_path: Path) -> None:
+@pytest.mark.parametrize("name", ["network.npz", "run.json", "fold-2.jsonl"])
+def test_a_folder_in_which_no_run_has_worked_is_not_taken_over(tmp_path: Path, name: str) -> None:
     folder = tmp_path / "model.partial"
     folder.mkdir()
-    (folder / "network.npz").write_text("mine")
+    (folder / name).write_text("mine")
     for resume in (True, False):
-        with pytest.raises(ConfigError, match=r"holds network\.npz, but no run of rnnparse"):
+        with pytest.raises(ConfigError, match=f"{name} in it was not written by a run"):
             Workspace(tmp_path / "model", resume)
-    assert names(folder) == ["network.npz"]
+    assert names(folder) == [name]
+
+
+@pytest.mark.skipif(os.name != "posix", reason="POSIX has such files")
+def test_a_pipe_in_the_place_of_a_state_is_an_error(tmp_path: Path) -> None:
+    """Reading or writing it would wait for ever."""
+    Workspace(tmp_path / "model", resume=False).close()
+    os.mkfifo(tmp_path / "model.partial" / "network.npz")
+    with pytest.raises(ConfigError, match=r"network\.npz in it was not written by a run"):
+        Workspace(tmp_path / "model", resume=False)
 
 
 def test_one_run_at_a_time(tmp_path: Path) -> None:
