@@ -129,6 +129,13 @@ STORE: Table = {
     "gold": Array("S", np.int32, 0, "T-1"),
 }
 
+# The brackets of T candidate trees of S sentences, as EVALB counts them
+COUNTS: Table = {
+    "counts_matched": Array("T", np.int64, 0, 2**31),
+    "counts_test": Array("T", np.int64, 0, 2**31),
+    "counts_gold": Array("S", np.int64, 0, 2**31),
+}
+
 
 def check(
     what: str, table: Table, arrays: Mapping[str, Any], **sizes: int

@@ -264,6 +264,8 @@ def test_only_regular_files_are_opened(tmp_path: Path) -> None:
         for path in (tmp_path / "pipe", tmp_path / "zero", tmp_path, tmp_path / "socket"):
             with pytest.raises(OSError):
                 read_regular(path)
+            with pytest.raises(OSError, match="not a regular file"):
+                write_arrays(path, ARRAYS)
 
 
 @pytest.mark.parametrize(

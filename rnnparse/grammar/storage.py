@@ -14,7 +14,7 @@ import numpy as np
 from rnnparse.grammar.lexicon import Lexicon
 from rnnparse.grammar.pcfg import Pcfg
 from rnnparse.grammar.unknown import UnknownWordTagger, WordVectors
-from rnnparse.invariants import LEXICON, PCFG, Array, Table, check
+from rnnparse.invariants import LEXICON, PCFG, TAGGER, Array, Table, check
 from rnnparse.trees.heads import HeadTable
 
 Arrays = Mapping[str, np.ndarray]
@@ -22,6 +22,20 @@ Arrays = Mapping[str, np.ndarray]
 _STRINGS: Table = {
     "utf8": Array("N", np.uint8),
     "offsets": Array("S+1", np.int64, order="offsets N"),
+}
+_LISTS = (
+    "pcfg.symbols",
+    "pcfg.categories",
+    "lexicon.words",
+    "tagger.features",
+    "tagger.vector_words",
+    "heads",
+)
+_ALL = {
+    *(f"{name}.{part}" for name in _LISTS for part in _STRINGS),
+    *(f"pcfg.{name}" for name in PCFG),
+    *(f"lexicon.{name}" for name in (*LEXICON, "log_unknown")),
+    *(f"tagger.{name}" for name in TAGGER),
 }
 
 
@@ -71,8 +85,8 @@ def grammar_from_arrays(arrays: Arrays) -> tuple[Pcfg, Lexicon, HeadTable]:
     heads = HeadTable.from_text(text, "the model's heads")
     if heads.to_text() != text:
         raise ValueError("heads: the table is not in the form in which it is written")
-    if arrays.keys() != grammar_to_arrays(pcfg, lexicon, heads).keys():
-        raise ValueError("an array that grammars do not have")
+    if len(arrays) != len(_ALL):
+        raise ValueError(f"{min(arrays.keys() - _ALL)}: grammars have no such array")
     return pcfg, lexicon, heads
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from functools import lru_cache
@@ -21,6 +22,7 @@ from rnnparse.training.data import fingerprint
 from rnnparse.training.loop import Tuning, choose, is_over, score_all, train_network
 from rnnparse.training.prepare import Problem
 
+_LOG = logging.getLogger("rnnparse")
 UPDATES = ("objective", "loss", "violated", "gradient_norm", "update_ratio")
 """Quantities that are kept of each update, of those that telemetry measures."""
 
@@ -160,11 +162,20 @@ def _optimum(path: Path, task: ScoreVectorProblem) -> Optimum:
     """The optimum of a problem, kept beside its file."""
     key = fingerprint(task.parameters.W, task.objective, task.kappa, task.l2)
     file = path.with_name(f"{path.stem}-optimum-{key}.npz")
-    if file.exists():
-        kept = read_arrays(file)
-        return Optimum(
-            float(kept["value"]), float(kept["lower_bound"]), kept["point"], int(kept["planes"])
-        )
+    if file.is_file():
+        try:
+            return _read_optimum(file, task)
+        except (OSError, ValueError, KeyError, TypeError):
+            _LOG.warning("%s: the optimum in the cache is damaged; computed again", file)
     best = task.optimum()
     write_arrays(file, {name: np.asarray(value) for name, value in best._asdict().items()})
     return best
+
+
+def _read_optimum(file: Path, task: ScoreVectorProblem) -> Optimum:
+    kept = read_arrays(file)
+    value, bound = float(kept["value"]), float(kept["lower_bound"])
+    shape, point = task.parameters.v.shape, kept["point"]
+    if not bound <= value < np.inf or point.shape != shape or not np.isfinite(point).all():
+        raise ValueError("not an optimum of this problem")
+    return Optimum(value, bound, point, int(kept["planes"]))

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, fields, replace
 from pathlib import Path
@@ -13,6 +14,7 @@ from rnnparse.config import TrainingConfig
 from rnnparse.errors import ConfigError
 from rnnparse.files import read_arrays, write_arrays
 from rnnparse.grammar.unknown import WordVectors
+from rnnparse.invariants import COUNTS, check
 from rnnparse.models.keys import KeyTable
 from rnnparse.models.store import ForestStore
 from rnnparse.models.vocabulary import Vocabulary
@@ -22,6 +24,7 @@ from rnnparse.training.loop import Tuning, f1_of
 from rnnparse.training.pipeline import read_data
 from rnnparse.training.prepare import Problem, head_table, make_lists, make_problem, start
 
+_LOG = logging.getLogger("rnnparse")
 _DECISIVE = ("kbest", "target", "jackknife", "prune_vectors", "seed")
 _STORE = tuple(field.name for field in fields(ForestStore))
 _NAMES = ("categories", "classes", "words", "vector_words")
@@ -93,7 +96,7 @@ def prepare_problem(config: TrainingConfig, progress: bool = True) -> ProblemFil
         *(settings[name] for name in _DECISIVE),
     )
     path = cache_folder(config.cache) / "problems" / f"{key}.npz"
-    if not path.exists():
+    if not _is_whole(path, config):
         path.parent.mkdir(parents=True, exist_ok=True)
         problem = make_problem(lists, trees, dev, vectors, config)
         write_arrays(path, to_arrays(SharedProblem(problem, vectors)))
@@ -103,6 +106,18 @@ def prepare_problem(config: TrainingConfig, progress: bool = True) -> ProblemFil
     counts = shared.problem.tuning.counts
     sizes = {"train": len(trees), "dev": len(dev)}
     return ProblemFile(path, data, sizes, [c.gold for c in counts], _baselines(counts))
+
+
+def _is_whole(path: Path, config: TrainingConfig) -> bool:
+    """Whether the file is there and can be read; a damaged one is noted, and made again."""
+    if not path.is_file():
+        return False
+    try:
+        read_problem(path, config)
+    except ConfigError:
+        _LOG.warning("%s: the forests in the cache are damaged; made again", path)
+        return False
+    return True
 
 
 def hashes(
@@ -159,7 +174,7 @@ def read_problem(path: Path, config: TrainingConfig) -> SharedProblem:
     try:
         arrays = read_arrays(path)
         return _from_arrays(arrays, config)
-    except (OSError, KeyError, ValueError) as error:
+    except (OSError, KeyError, ValueError, TypeError) as error:
         raise ConfigError(
             f"{path}: the forests of this study cannot be read ({error}); remove the file and "
             "start the study again"
@@ -174,6 +189,12 @@ def _from_arrays(arrays: dict[str, np.ndarray], config: TrainingConfig) -> Share
         ForestStore(**{name: arrays[f"{part}_{name}"] for name in _STORE})
         for part in ("train", "dev")
     )
+    if store.key.max(initial=-1) >= len(keys) or dev.key.max(initial=-1) >= len(keys):
+        raise ValueError("a node has weights that the keys do not have")
+    if max(store.word.max(initial=-1), dev.word.max(initial=-1)) >= len(vocabulary):
+        raise ValueError("a word that the vocabulary does not have")
+    sizes = {"S": len(dev), "T": len(dev.root)}
+    check("problem", COUNTS, arrays, **sizes)
     ends = dev.root_offsets[1:-1]
     counts = [
         BracketCounts(matched, test, gold)

@@ -63,6 +63,8 @@ def _put(array: np.ndarray, rng: random.Random) -> Any:
             value = rng.choice(_FLOATS)
         elif array.dtype.kind == "b":
             value = rng.random() < 0.5
+        elif array.dtype.kind not in "iu":  # a change before gave another type
+            return array
         else:
             info = np.iinfo(array.dtype)
             value = min(max(rng.choice(_INTEGERS), int(info.min)), int(info.max))
@@ -94,7 +96,7 @@ def _swap(array: np.ndarray, rng: random.Random) -> Any:
 def _scale(array: np.ndarray, rng: random.Random) -> Any:
     with np.errstate(all="ignore"):
         factor = rng.choice([-1, 0, 2, 1000])
-        return (array * np.asarray(factor, array.dtype)).astype(array.dtype)
+        return (array.astype(np.float64) * factor).astype(array.dtype)
 
 
 def _resize(array: np.ndarray, rng: random.Random) -> Any:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -10,6 +11,7 @@ import pytest
 
 from rnnparse.config import TrainingConfig
 from rnnparse.errors import ConfigError
+from rnnparse.files import read_arrays, write_arrays
 from rnnparse.study.curve import Curve
 from rnnparse.study.grid import Grid
 from rnnparse.study.parser_trial import ParserTrial, training_config
@@ -125,6 +127,36 @@ def test_a_trial_that_diverges_ends(
     assert curve.updates["objective"][0] is not None and curve.epochs == []
 
 
+@pytest.mark.parametrize(
+    ("name", "change"),
+    [
+        ("train_key", lambda a: a + np.int32(10**6)),
+        ("train_left", lambda a: a[::-1].copy()),
+        ("dev_word", lambda a: np.where(a >= 0, a + 10**6, a).astype(np.int32)),
+        ("dev_root", lambda a: a + np.int32(10**6)),
+        ("pairs", lambda a: a[::-1].copy()),
+        ("counts_test", lambda a: a[:-1]),
+        ("counts_gold", lambda a: -a),
+        ("words", lambda a: np.empty(0, np.uint8)),
+    ],
+)
+def test_a_problem_in_the_cache_that_cannot_be_is_made_again(
+    base: TrainingConfig,
+    problem: ProblemFile,
+    caplog: pytest.LogCaptureFixture,
+    name: str,
+    change: Callable[[np.ndarray], np.ndarray],
+) -> None:
+    whole = problem.path.read_bytes()
+    arrays = read_arrays(problem.path)
+    write_arrays(problem.path, {**arrays, name: change(arrays[name])})
+    with pytest.raises(ConfigError, match="cannot be read"):
+        read_problem(problem.path, base)
+    assert prepare_problem(base, progress=False) == problem
+    assert "the forests in the cache are damaged; made again" in caplog.text
+    assert problem.path.read_bytes() == whole
+
+
 def test_a_damaged_problem_is_an_error(base: TrainingConfig, tmp_path: Path) -> None:
     (tmp_path / "problem.npz").write_bytes(b"nothing")
     with pytest.raises(ConfigError, match=r"problem\.npz: the forests .* remove the file"):
@@ -150,6 +182,19 @@ def test_convex_trials_know_their_distance_to_the_optimum(
         assert all(gap <= bound for gap, bound in zip(gaps, convex["bound"], strict=True))
     else:
         assert convex["bound"] is None
+
+
+def test_a_damaged_optimum_is_computed_again(
+    problem: ProblemFile, base: TrainingConfig, caplog: pytest.LogCaptureFixture
+) -> None:
+    frozen = TrainingConfig(**{**base.to_dict(), "freeze": ["vectors", "W"], "l2": 0.5})
+    first = run(problem, frozen, epochs=1).convex
+    files = problem.path.parent.glob(f"{problem.path.stem}-optimum-*.npz")
+    file = max(files, key=lambda path: path.stat().st_mtime_ns)
+    for name, value in (("point", np.zeros(3)), ("value", np.asarray(np.nan))):
+        write_arrays(file, {**read_arrays(file), name: value})
+        assert run(problem, frozen, epochs=1).convex == first
+    assert caplog.text.count("the optimum in the cache is damaged; computed again") == 2
 
 
 def test_other_trials_have_no_optimum(problem: ProblemFile, base: TrainingConfig) -> None:
