@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from rnnparse.config import TrainingConfig
     from rnnparse.evaluation import EvalbParams, Evaluation, evaluate
-    from rnnparse.losses.external import check_external, external_loss
+    from rnnparse.losses.external import ExternalLoss, check_external, external_loss
     from rnnparse.losses.structured import (
         structured_hinge,
         structured_perceptron,
@@ -40,6 +40,7 @@ _HOMES = {
     "CVG": "rnnparse.models.cvg",
     "EvalbParams": "rnnparse.evaluation",
     "Evaluation": "rnnparse.evaluation",
+    "ExternalLoss": "rnnparse.losses.external",
     "LevenbergMarquardt": "rnnparse.optim.levenberg_marquardt",
     "NodeScore": "rnnparse.parser",
     "ParseResult": "rnnparse.parser",
@@ -71,6 +72,7 @@ __all__ = [
     "AdaGrad",
     "EvalbParams",
     "Evaluation",
+    "ExternalLoss",
     "LevenbergMarquardt",
     "NodeScore",
     "ParseResult",

@@ -285,10 +285,14 @@ def evaluate(
         Copies, in the dtype of the arrays.
 
     Raises:
-        ValueError: see `external_loss`.
+        ValueError, Exception: see `external_loss`.
     """
     name, dtype = name_of(fn), arrays[0].dtype
-    result = fn(tf.nest.pack_sequence_as(structure, [x.copy() for x in arrays]), *args)
+    try:
+        result = fn(tf.nest.pack_sequence_as(structure, [x.copy() for x in arrays]), *args)
+    except Exception as error:
+        _name(error, name, args)
+        raise
     if not isinstance(result, (tuple, list)) or len(result) != 2:
         is_sequence = isinstance(result, (tuple, list))
         form = f"{len(result)} results" if is_sequence else type(result).__name__
@@ -318,6 +322,16 @@ def evaluate(
                 f"{name} returned a derivative that is not finite in {dtype}, first at {where}"
             )
     return loss, derivatives
+
+
+def _name(error: Exception, name: str, args: Any) -> None:
+    """Put the name of the function before the message of what it raised."""
+    if len(error.args) == 1 and isinstance(error.args[0], str):
+        hint = ""
+        labels = [np.asarray(x) for x in tf.nest.flatten(args)]
+        if isinstance(error, IndexError) and any(x.dtype.kind == "f" for x in labels):
+            hint = "; Keras casts labels to floats: use ExternalLoss, which keeps integers"
+        error.args = (f"{name}: {error.args[0]}{hint}",)
 
 
 def _check_loss(name: str, loss: np.ndarray, arrays: Any, per_example: bool | None) -> None:

@@ -5,8 +5,10 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
+import keras
 import numpy as np
 import tensorflow as tf
+from keras.src.losses.loss import reduce_weighted_values
 
 from rnnparse.losses.differences import (
     ExternalFunction,
@@ -15,8 +17,9 @@ from rnnparse.losses.differences import (
     is_one_array,
     name_of,
 )
+from rnnparse.losses.surfacing import call_numpy
 
-__all__ = ["ExternalFunction", "check_external", "external_loss"]
+__all__ = ["ExternalFunction", "ExternalLoss", "check_external", "external_loss"]
 
 
 def external_loss(
@@ -46,7 +49,8 @@ def external_loss(
             Returns the loss, and the derivative in the shape and nest of the activations; both
             are cast to the dtype of the activations.
         args: tensors, arrays or nests of them that `fn` needs too, such as labels and lengths.
-            There is no derivative by them.
+            There is no derivative by them. They keep their dtype; strings come as bytes. A loss
+            *function* of Keras gets all labels as floats, though: use `ExternalLoss` there.
         per_example: whether the loss is [B] or scalar. By default as `fn` returns it; a graph
             then does not know the rank of the loss before it runs. Keras's `compile(loss=…)` has
             to know.
@@ -56,10 +60,10 @@ def external_loss(
 
     Raises:
         ValueError: activations that are no float tensors; a result of `fn` that has the wrong
-            form or shape or is not finite. In a graph the latter, and all that `fn` raises, come
-            as `tf.errors.InvalidArgumentError` or another `tf.errors.OpError` with the same text.
-        NotImplementedError: a second derivative is asked for; in a graph
-            `tf.errors.UnimplementedError`.
+            form or shape or is not finite; within a loss function of Keras, no `per_example`.
+        NotImplementedError: a second derivative is asked for.
+        Exception: what `fn` raises, with the name of `fn` in the message. A graph raises a
+            `tf.errors.OpError` that is an instance of that class, too, and names the line.
 
     Reference:
         Bahl et al. (1986), Maximum mutual information estimation of hidden Markov model parameters
@@ -79,6 +83,11 @@ def external_loss(
     structure = tf.nest.map_structure(lambda _: None, activations)
     tensors = _float_tensors(activations, fn)
     dtype, count = tensors[0].dtype, len(tensors)
+    if per_example is None and "compile_loss" in tf.get_current_name_scope().split("/"):
+        raise ValueError(
+            f"say whether {name_of(fn)} gives a loss for each example: Keras has to know before it "
+            "runs; external_loss(…, per_example=True) for losses [B], per_example=False for one"
+        )
 
     def call(*arrays: np.ndarray) -> list[np.ndarray]:
         rest = tf.nest.pack_sequence_as(others, arrays[count:])
@@ -87,7 +96,7 @@ def external_loss(
 
     @tf.custom_gradient
     def loss(*tensors: tf.Tensor) -> Any:
-        value, *derivatives = tf.numpy_function(
+        value, *derivatives = call_numpy(
             call,
             [*tensors, *tf.nest.flatten(others)],
             [dtype] * (1 + count),
@@ -107,6 +116,55 @@ def external_loss(
         return value, gradient
 
     return loss(*tensors)
+
+
+class ExternalLoss(keras.losses.Loss):
+    """A Keras loss from a function as `external_loss` takes it, which gets the labels as they are.
+
+    Keras casts labels to floats before it calls a loss function; here integers stay integers, and
+    strings come as bytes. Compile with `jit_compile=False`.
+
+    Args:
+        fn: `fn(predictions, labels) -> (loss, derivative)`, in NumPy: a loss [B], and its
+            derivative in the shape of the predictions; see `external_loss`.
+        reduction, name, dtype: as for any Keras loss.
+
+    Example:
+        >>> def negated(scores, labels):
+        ...     rows, derivative = np.arange(len(labels)), np.zeros_like(scores)
+        ...     derivative[rows, labels] = -1
+        ...     return -scores[rows, labels], derivative
+        >>> loss = ExternalLoss(negated)
+        >>> print(float(loss(np.array([1, 0]), np.array([[1.0, 2.0], [0.0, 3.0]]))))
+        -1.0
+    """
+
+    def __init__(
+        self,
+        fn: ExternalFunction,
+        reduction: Any = "sum_over_batch_size",
+        name: str | None = None,
+        dtype: Any = None,
+    ) -> None:
+        super().__init__(name or name_of(fn).strip("<>"), reduction, dtype)
+        self.fn = fn
+
+    def __call__(self, y_true: Any, y_pred: Any, sample_weight: Any = None) -> tf.Tensor:
+        y_pred = tf.nest.map_structure(lambda x: tf.cast(x, self.dtype), y_pred)
+        losses = external_loss(y_pred, self.fn, y_true, per_example=True)
+        return reduce_weighted_values(
+            losses, sample_weight=sample_weight, reduction=self.reduction, dtype=self.dtype
+        )
+
+    def get_config(self) -> dict[str, Any]:
+        """As for any Keras loss."""
+        return super().get_config() | {"fn": keras.saving.serialize_keras_object(self.fn)}
+
+    @classmethod
+    def from_config(cls, config: dict[str, Any]) -> ExternalLoss:
+        """The inverse of `get_config`, where `fn` is registered with Keras."""
+        fn = keras.saving.deserialize_keras_object(config["fn"])
+        return cls(**{**config, "fn": fn})
 
 
 def _as_tensors(x: Any) -> Any:
@@ -154,9 +212,7 @@ def _differentiable_once(
             # Raises only when its result is needed: under a persistent tape a graph builds this
             # operation in advance.
             sources = [derivative, *tensors]
-            second = tf.numpy_function(
-                refuse, [upstream], [x.dtype for x in sources], stateful=False
-            )
+            second = call_numpy(refuse, [upstream], [x.dtype for x in sources], stateful=False)
             for value, source in zip(second, sources, strict=True):
                 value.set_shape(source.shape)
             return second

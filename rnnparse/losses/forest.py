@@ -18,6 +18,7 @@ from numba import njit
 
 from rnnparse.losses.external import external_loss
 from rnnparse.losses.objectives import log_likelihood_weights, risk_weights
+from rnnparse.losses.surfacing import call_numpy
 
 
 class CandidateForest(Protocol):
@@ -64,8 +65,7 @@ def conditional_log_likelihood(node_scores: tf.Tensor, forest: CandidateForest) 
         [B], in the dtype of the scores, ≥ 0; 0 with derivative 0 for sentences without candidates.
 
     Raises:
-        ValueError: arrays that are no such forest, scores that are not float or not finite; within
-            `tf.function`, `tf.errors.InvalidArgumentError`.
+        ValueError: arrays that are no such forest, scores that are not float or not finite.
 
     Reference:
         Johnson et al. (1999), Estimators for stochastic "unification-based" grammars; Bahl et al.
@@ -100,7 +100,7 @@ def expected_risk(node_scores: tf.Tensor, forest: CandidateForest, costs: tf.Ten
         [B], in the dtype of the scores; 0 with derivative 0 for sentences without candidates.
 
     Raises:
-        ValueError, tf.errors.InvalidArgumentError: as for `conditional_log_likelihood`.
+        ValueError: as for `conditional_log_likelihood`.
 
     Reference:
         Smith & Eisner (2006), Minimum risk annealing for training log-linear models.
@@ -122,8 +122,7 @@ def tree_scores(node_scores: tf.Tensor, forest: CandidateForest) -> tf.Tensor:
         forest: see `CandidateForest`.
 
     Raises:
-        ValueError: arrays that are no such forest; within `tf.function`,
-            `tf.errors.InvalidArgumentError`.
+        ValueError: arrays that are no such forest.
     """
     node_scores = tf.convert_to_tensor(node_scores)
     structure = [
@@ -134,7 +133,7 @@ def tree_scores(node_scores: tf.Tensor, forest: CandidateForest) -> tf.Tensor:
     table, nodes = structure[-1].shape, node_scores.shape
 
     def apply(kernel: Callable[..., np.ndarray], x: tf.Tensor, shape: tf.TensorShape) -> tf.Tensor:
-        result = tf.numpy_function(
+        result = call_numpy(
             kernel,
             [x, *structure],
             x.dtype,

@@ -370,15 +370,30 @@ def test_activations_have_to_be_float_tensors(activations: Any) -> None:
         external_loss(activations, quartic)
 
 
+class OwnError(Exception):
+    """Not made from a message alone."""
+
+    def __init__(self, utterance: int, frames: int) -> None:
+        super().__init__(f"{frames} frames in utterance {utterance}")
+
+
 @pytest.mark.parametrize("graph", [False, True])
-def test_what_the_function_raises_reaches_the_user(graph: bool) -> None:
+@pytest.mark.parametrize("error", [ZeroDivisionError("no frames"), KeyError("no"), OwnError(7, 0)])
+def test_what_the_function_raises_reaches_the_user(error: Exception, graph: bool) -> None:
     def broken(a: np.ndarray) -> Result:
-        raise ZeroDivisionError("no frames in utterance 7")
+        raise error
 
     run = tf.function(external_loss) if graph else external_loss
-    kind = tf.errors.OpError if graph else ZeroDivisionError
-    with pytest.raises(kind, match="no frames in utterance 7"):
-        run(normal(4, 3), broken)
+    for _ in range(2):
+        with pytest.raises(type(error)) as raised:
+            run(normal(4, 3), broken)
+        message = str(raised.value)
+        assert str(error.args[0]) in message and "\n" not in message
+        assert graph == ("test_external.py:" in message)
+        assert graph == isinstance(raised.value, tf.errors.OpError)
+        error.args = error.args[-1:]
+    with pytest.raises(tf.errors.InvalidArgumentError, match="must be positive"):
+        tf.debugging.assert_positive(-1, "must be positive")  # others are as before
 
 
 def test_the_example_of_the_docstring() -> None:
