@@ -204,8 +204,9 @@ def train(model: keras.Model, loss: Loss, data: Utterances, epochs: int) -> None
         with tf.GradientTape() as tape:
             losses = loss(model(batch.x), batch)
             mean = tf.reduce_sum(losses) / tf.cast(tf.reduce_sum(batch.frames), losses.dtype)
+            scaled = optimizer.scale_loss(mean)  # for mixed_float16
         variables = model.trainable_variables
-        optimizer.apply(tape.gradient(mean, variables), variables)
+        optimizer.apply(tape.gradient(scaled, variables), variables)
 
     rng = np.random.default_rng(0)
     for _ in range(epochs):

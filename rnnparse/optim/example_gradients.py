@@ -11,7 +11,7 @@ import tensorflow as tf
 
 from rnnparse.errors import ConfigError
 from rnnparse.optim.gathering import plain, reading_rows
-from rnnparse.optim.manipulations import Manipulation
+from rnnparse.optim.manipulations import Manipulation, all_finite, scale_each
 from rnnparse.optim.seeds import drawing_from, example_seeds
 
 
@@ -32,12 +32,40 @@ class ExampleGradients(NamedTuple):
     values: list[tf.Tensor | None]
     rows: list[tf.Tensor | None]
 
-    def through(self, chain: Sequence[Manipulation]) -> ExampleGradients:
+    def through(self, chain: Sequence[Manipulation], optimizer: Any = None) -> ExampleGradients:
         """These gradients after the manipulations, one after the other.
+
+        Args:
+            chain: see `rnnparse.optim.manipulations`.
+            optimizer: the one whose `scale_loss` gave the losses (`mixed_float16`). The chain then
+                works on gradients and losses without the scale; the result has it again.
 
         Raises:
             ValueError: one does not return tensors of the shapes that it was given.
         """
+        one = tf.ones(())
+        scale = one if optimizer is None else optimizer.scale_loss(one)
+        return self._through(chain) if scale is one else self._through_unscaled(chain, scale)
+
+    def _through_unscaled(
+        self, chain: Sequence[Manipulation], scale: tf.Tensor
+    ) -> ExampleGradients:
+        scale = tf.cast(scale, self.losses.dtype)
+        losses = self.losses / scale
+        # Of too high a scale the optimiser has to learn, whatever the chain drops.
+        known = [value for value in self.values if value is not None]
+        overflow = tf.math.is_finite(losses) & ~all_finite(known)
+        scales = tf.where(overflow, tf.constant(float("nan"), losses.dtype), scale)
+
+        def unscale(gradients: Any, _: tf.Tensor) -> list[tf.Tensor]:
+            return scale_each(gradients, tf.ones_like(losses) / scale)
+
+        def rescale(gradients: Any, _: tf.Tensor) -> list[tf.Tensor]:
+            return scale_each(gradients, scales)
+
+        return self._replace(losses=losses)._through([unscale, *chain, rescale])
+
+    def _through(self, chain: Sequence[Manipulation]) -> ExampleGradients:
         known = [i for i, value in enumerate(self.values) if value is not None]
         gradients: list[Any] = [self.values[i] for i in known]
         for manipulation in chain:

@@ -183,7 +183,7 @@ class FrozenRows:
 
     Example:
         >>> frozen = FrozenRows([(embedding.embeddings, [0, 1])])
-        >>> gradients = tape.gradient(loss, model.trainable_variables)
+        >>> gradients = tape.gradient(optimizer.scale_loss(loss), model.trainable_variables)
         >>> frozen.apply(optimizer, gradients, model.trainable_variables)
     """
 

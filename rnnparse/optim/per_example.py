@@ -24,7 +24,6 @@ from rnnparse.optim.gathering import gather_rows, plain
 from rnnparse.optim.independence import check_examples, refuse_mixing_layers
 from rnnparse.optim.manipulations import (
     Manipulation,
-    all_finite,
     batch_weights,
     clip_each,
     cut_chain,
@@ -252,7 +251,7 @@ class PerExampleModel(keras.Model):
             cut = keras.tree.map_structure(lambda t: None if t is None else t[start:stop], batch)
             gradients = example_gradients(scaled, cut, variables, self)
             chain = cut_chain(self._chain, weights, start, stop)
-            return _through(gradients, chain, self.optimizer).sum()
+            return gradients.through(chain, self.optimizer).sum()
 
         # One graph for the first chunk and the others.
         part = part if self.run_eagerly else tf.function(part, autograph=False)
@@ -329,27 +328,3 @@ def _functional(cls: type) -> type:
             keras.saving.register_keras_serializable(package, name)(made)
         _FUNCTIONAL[cls] = made
     return _FUNCTIONAL[cls]
-
-
-def _through(
-    gradients: ExampleGradients, chain: Sequence[Manipulation], optimizer: Any
-) -> ExampleGradients:
-    """The chain, for gradients of losses that the optimiser has scaled, as it does for float16."""
-    one = tf.ones(())
-    scale = optimizer.scale_loss(one)
-    if scale is one:
-        return gradients.through(chain)
-    scale = tf.cast(scale, gradients.losses.dtype)
-    losses = gradients.losses / scale
-    values = [value for value in gradients.values if value is not None]
-    # Of too high a scale the optimiser has to learn, whatever the chain drops.
-    overflow = tf.math.is_finite(losses) & ~all_finite(values)
-    scales = tf.where(overflow, tf.constant(float("nan"), losses.dtype), scale)
-
-    def unscale(g: Any, _: tf.Tensor) -> list[tf.Tensor]:
-        return scale_each(g, tf.fill(tf.shape(losses), 1 / scale))
-
-    def rescale(g: Any, _: tf.Tensor) -> list[tf.Tensor]:
-        return scale_each(g, scales)
-
-    return gradients._replace(losses=losses).through([unscale, *chain, rescale])
