@@ -166,6 +166,9 @@ def _on_too_few(found: Findings, config: Config) -> str:
 def _on_improving(found: Findings, config: Config) -> str:
     o = found.objective
     share = o.gain * o.scale / (o.fall or o.scale)
+    if o.trend is None:
+        went = f"{len(o.curve)} {o.unit}s went {_percent(found.progress or 0.0)} of the way down"
+        return f"{went}: more epochs tell whether it still falls."
     if o.fall <= 0:
         return f"The objective falls, but not below its start: {_smaller_steps(found, config, 3)}."
     brought = f"the last half of the {o.unit}s brought {_percent(min(share, 1.0))} of the fall"

@@ -80,7 +80,7 @@ def draw_curves(results: Results) -> Any:
     for axes, lines in zip_longest(drawn, panels_):
         axes.set_axis_off() if lines is None else _mark_exits(axes, lines)
     shared = _shared(results, (rows, columns))
-    figure.suptitle(f"{results.about['name']}{': ' if shared else ''}{shared}", fontsize=10)
+    figure.suptitle(f"{text(results.about['name'])}{': ' if shared else ''}{shared}", fontsize=10)
     figure.tight_layout()
     return figure
 

@@ -18,10 +18,11 @@ import numpy as np
 
 from rnnparse.study.advice import advise, advise_on_failure
 from rnnparse.study.evidence import FLAT, LEAST_SCALE, SHORT_WAY, Findings, as_evidence
-from rnnparse.study.measure import measure, objective_curve
+from rnnparse.study.measure import Start, measure, objective_curve
 from rnnparse.study.records import canonical
 from rnnparse.study.schema import FAILURES
 from rnnparse.study.space import RATES
+from rnnparse.study.starts import starts_of_problems
 from rnnparse.study.trends import noise
 
 GREW = 0.25
@@ -68,7 +69,9 @@ RULES = {
     "diverged": "A value of the objective is infinite, no number, or a million times the start; or "
     "the last quarter's median is above the start by 25 % and by four times the noise, or 90 % of "
     "the last half are above five times the start; or the last half rises, beyond twice its "
-    "interval, by 25 % of what the objective had fallen and by 5 % of its level.",
+    "interval, by 25 % of what the objective had fallen and by 5 % of its level. Of means over "
+    "epochs, all of the last half are above the start of the problem by 25 %, where other trials "
+    "or an epoch 0 tell that.",
     "overfitting": "Dev F1 is below its peak by 0.5 % of it and by three standard errors, while "
     "objective and loss on the training set went on falling; or, without dev F1, validation loss "
     "(val_loss) above its least by 2 %.",
@@ -89,7 +92,8 @@ RULES = {
     "gone less than 20 % of the way to the reference (to 0 without one), and the updates' lengths "
     "sum up to less than half the weights' length; or it does not fall, and they sum up to less "
     "than that; or there are too few updates to tell a slope from noise, one that may reach the "
-    "reference in twice the budget among them.",
+    "reference in twice the budget among them (but a few epochs that went 20 % of the way from a "
+    "known start, and are still there, are improving).",
     "improving": "None of these: the objective still falls, and the budget ended first. For convex "
     "problems also where the objective is flat but the best iterate still nears the optimum.",
 }
@@ -143,8 +147,13 @@ def diagnose_all(records: Sequence[Mapping[str, Any]]) -> list[Diagnosis]:
     Trials are on the same problem if their settings differ in nothing but `SOLVER_AXES`. What never
     fell is no reference, and the best trial has none: it may have much before it.
     """
-    measured = [_measured(record, None) for record in records]
     problems = [_problem(record) for record in records]
+    alone = [_measured(record, None) for record in records]
+    starts = starts_of_problems(records, problems, alone)
+    measured = [
+        found if start is None else _measured(record, None, start)
+        for record, found, start in zip(records, alone, starts, strict=True)
+    ]
     lowest: dict[str, tuple[float, int]] = {}
     for i, (problem, found) in enumerate(zip(problems, measured, strict=True)):
         if found is not None and not found.broke and _has_fallen(found):
@@ -195,9 +204,11 @@ def _problem(record: Mapping[str, Any]) -> str:
     return canonical([kept, record.get("data")])
 
 
-def _measured(record: Mapping[str, Any], reference: float | None) -> Findings | None:
+def _measured(
+    record: Mapping[str, Any], reference: float | None, start: Start | None = None
+) -> Findings | None:
     failed = record.get("status") in FAILURES
-    return None if failed else measure(record, reference)
+    return None if failed else measure(record, reference, start)
 
 
 def _judge(record: Mapping[str, Any], found: Findings | None) -> Diagnosis:
@@ -225,13 +236,17 @@ def classify(found: Findings) -> str:
         return "oscillating"
     o = found.objective
     if o.trend is None or (_is_unclear(found) and not _is_low(found)):
-        return "too few updates"
+        return "improving" if _has_gone_far(found) else "too few updates"
     return _without_slope(found) if _is_flat(found) else _with_slope(found)
 
 
 def _grew(found: Findings) -> bool:
     o = found.objective
     n = len(o.curve)
+    if o.unit == "epoch" and o.start_known:
+        # The start is not one of the noisy values: all of the last half need to be above it.
+        least = max(GREW * abs(o.start), 3 * o.start_error)
+        return float(o.curve[n // 2 :].min()) > o.start + least
     last = np.sort(o.curve[-max(2, n // 4) :])
     rise = float(last[(len(last) - 1) // 2]) - o.start
     if rise > max(GREW * abs(o.start), 4 * noise(o.curve[: max(4, n // 2)])):
@@ -244,6 +259,14 @@ def _grew(found: Findings) -> bool:
     rise = o.trend.slope * (o.trend.points - 1)
     least = max(GREW * (o.start - o.lowest), 0.05 * o.size)
     return o.trend.low > o.trend.slope / 2 and rise > least
+
+
+def _has_gone_far(found: Findings) -> bool:
+    """Whether so few epochs went far from a start that is known, and the last one as far as any."""
+    o = found.objective
+    if o.unit != "epoch" or not o.start_known or found.progress is None:
+        return False
+    return found.progress >= LITTLE and o.curve[-1] - o.curve.min() <= FAR * o.fall
 
 
 def _overfits(found: Findings) -> bool:

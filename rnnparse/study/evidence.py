@@ -24,7 +24,9 @@ class Objective:
     Attributes:
         curve: finite, [n]. unit: "update" or "epoch", what n counts.
         start: its first value (of long curves the mean of up to a fiftieth, as long as they do not
-            move beyond noise); start_error.
+            move beyond noise); start_error. Of a curve by epochs, whose first value is a mean over
+            updates, what the objective was before the first of them, if that is known.
+        start_known: whether that is known.
         lowest: the least of the moving mean over a tenth of the curve.
         noise: standard deviation around a smooth curve.
         trend: line through the last half; None with fewer than `LEAST_POINTS` values.
@@ -58,6 +60,7 @@ class Objective:
     amplitude: float
     signs: SignChanges
     wave: Wave
+    start_known: bool = True
 
     @property
     def fall(self) -> float:

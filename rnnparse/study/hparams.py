@@ -10,7 +10,7 @@ from typing import IO, Any
 from rnnparse.errors import MissingExtraError, StudyError
 from rnnparse.folders import foreign_file, replacement
 from rnnparse.study.records import canonical
-from rnnparse.study.results import Axis, Results, Source, load_results, title
+from rnnparse.study.results import Axis, Results, Source, load_results, text, title
 from rnnparse.study.stretches import draw_together, stretch_edges
 
 HPARAMS = "hparams"
@@ -108,7 +108,7 @@ def _domain(axis: Axis) -> list[Any]:
 
 
 def _text(value: Any) -> str:
-    return value if isinstance(value, str) else canonical(value)
+    return text(value) if isinstance(value, str) else canonical(value)
 
 
 def _run(results: Results, trial: int, began: float) -> Iterator[tuple[int, Any]]:

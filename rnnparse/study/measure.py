@@ -25,16 +25,22 @@ from rnnparse.study.trends import (
 from rnnparse.training.divergence import GROWTH
 
 
-def measure(record: Mapping[str, Any], reference: float | None = None) -> Findings | None:
+def measure(
+    record: Mapping[str, Any], reference: float | None = None, start: Start | None = None
+) -> Findings | None:
     """Measure all there is; None if no finite value of the objective was recorded at the start.
 
     Args:
         record: a trial's, as in `rnnparse.study.records`.
         reference: the lowest objective known for the problem; the optimum, if the record has it,
             takes its place.
+        start: of the problem, for a record that tells of epochs only; its own, as `epoch` 0, takes
+            its place.
     """
     curve, unit = objective_curve(record)
-    stop = _stop(curve)
+    if unit == "epoch" and len(curve) > 1 and _has_start(record) and math.isfinite(curve[0]):
+        start, curve = Start(float(curve[0]), 0.0), curve[1:]
+    stop = _stop(curve, start)
     if not stop:
         return None
     broke = f"{unit} {stop + 1}" if stop < len(curve) else _broken_epoch(record)
@@ -43,7 +49,9 @@ def measure(record: Mapping[str, Any], reference: float | None = None) -> Findin
     convex, penalty = measure_convex(record), measure_penalty(record)
     most = max(penalty.loss_start, penalty.loss_end) if penalty else math.inf
     return Findings(
-        objective=measure_objective(curve[:stop], unit, cycle, most),
+        objective=measure_objective(
+            curve[:stop], unit, cycle, most, start if unit == "epoch" else None
+        ),
         steps=measure_steps(record),
         penalty=penalty,
         dev=measure_dev(record),
@@ -69,10 +77,25 @@ def objective_curve(record: Mapping[str, Any]) -> tuple[np.ndarray, str]:
     return np.empty(0), "update"
 
 
-def _stop(curve: np.ndarray) -> int:
+class Start(NamedTuple):
+    """What an objective was before the first update, with the standard error of that."""
+
+    value: float
+    error: float
+
+
+def _has_start(record: Mapping[str, Any]) -> bool:
+    """Whether the first epoch of a record is what was there before the first update."""
+    first = (record.get("epochs") or [{}])[0]
+    return first.get("epoch") == 0 and any(name in first for name in OBJECTIVES)
+
+
+def _stop(curve: np.ndarray, start: Start | None) -> int:
     """How many values come before the first that is not finite or `GROWTH` times the start."""
     sound = np.isfinite(curve)
     starts = np.abs(curve[sound & (curve != 0)])
+    if start is not None and start.value:
+        starts = np.array([abs(start.value)])
     if len(starts):
         sound &= curve <= GROWTH * float(starts[0])
     return len(curve) if sound.all() else int(sound.argmin())
@@ -104,9 +127,9 @@ class _Ends(NamedTuple):
         return math.hypot(self.start_error, self.end_error)
 
 
-def _ends(curve: np.ndarray, deviation: float) -> _Ends:
+def _ends(curve: np.ndarray, deviation: float, known: Start | None = None) -> _Ends:
     head = _head(curve, deviation)
-    start, start_error = float(curve[:head].mean()), deviation / math.sqrt(head)
+    start, start_error = known or (float(curve[:head].mean()), deviation / math.sqrt(head))
     if len(curve) < LEAST_POINTS:
         return _Ends(start, start_error, float(curve[-1]), deviation, None)
     line = trend(curve)
@@ -128,7 +151,11 @@ def _head(curve: np.ndarray, deviation: float) -> int:
 
 
 def measure_objective(
-    curve: np.ndarray, unit: str, cycle: int | None = None, most: float = math.inf
+    curve: np.ndarray,
+    unit: str,
+    cycle: int | None = None,
+    most: float = math.inf,
+    start: Start | None = None,
 ) -> Objective:
     """Measure a curve of finite values, [n ≥ 1].
 
@@ -136,9 +163,10 @@ def measure_objective(
         unit: "update" or "epoch".
         cycle: updates an epoch, if known.
         most: the greatest scale.
+        start: what it was before the first value, if that is known.
     """
     deviation = noise(curve)
-    ends = _ends(curve, deviation)
+    ends = _ends(curve, deviation, start)
     scale = max(min(ends.fall, most), LEAST_SCALE * abs(ends.end), np.finfo(float).tiny)
     gains = [0.0, -math.inf, math.inf]
     if ends.line:
@@ -166,6 +194,7 @@ def measure_objective(
         amplitude=_amplitude(_detrended(curve, 4)),
         signs=sign_changes(residuals, cycle),
         wave=strongest_wave(residuals),
+        start_known=unit == "update" or start is not None,
     )
 
 

@@ -93,7 +93,7 @@ def _draw_map(results: Results) -> Any:
             ticks.set_ticklabels([text(value) for value in axis.values] if axis else ())
     axis_names = " by ".join(title(axis.name) for axis in (rows, columns) if axis)
     metric = title(results.metrics[0].name)
-    figure.suptitle(f"{results.about['name']}: {metric}, {axis_names}", fontsize=10)
+    figure.suptitle(f"{text(results.about['name'])}: {metric}, {axis_names}", fontsize=10)
     below = _list_beyond(results, figure, means)
     figure.tight_layout(rect=(0, below, 1, 1))
     return figure

@@ -261,6 +261,9 @@ class RecordFile:
                         raise self._damaged(number, f"it has more than {LONGEST:,} bytes")
         except FileNotFoundError:
             return
+        except OSError as error:
+            reason = f"{self.path}: {error.strerror.lower()}" if error.strerror else str(error)
+            raise StudyError(reason) from None
 
     def _whole_lines(self) -> int:
         """The size of the file up to the end of its last whole line.

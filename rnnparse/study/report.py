@@ -29,7 +29,7 @@ from rnnparse.study.finding import (
     warnings,
 )
 from rnnparse.study.report_data import ReportData, script_json
-from rnnparse.study.results import Results, Source, load_results, text
+from rnnparse.study.results import Results, Source, load_results, readable, text
 
 REPORT, TABLE = "report.html", "report.csv"
 TEMPLATES = Path(__file__).parent / "templates"
@@ -81,8 +81,8 @@ def write_report(study: Source) -> Path:
     results = load_results(study)
     path = results.folder / REPORT
     require_own(path, b"which settings converge, and why the others do not</title>")
-    parts = template.generate(_context(results))
-    write_atomically(path, lambda file: file.writelines(part.encode("utf-8") for part in parts))
+    parts = (readable(part).encode("utf-8") for part in template.generate(_context(results)))
+    write_atomically(path, lambda file: file.writelines(parts))
     return path
 
 
@@ -189,7 +189,7 @@ def write_csv(study: Source) -> Path:
     writer = csv.writer(text, lineterminator="\n")
     writer.writerow(_columns(results))
     writer.writerows(_line(results, trial) for trial in range(len(results.records)))
-    write_atomically(path, lambda file: file.write(text.getvalue().encode("utf-8")))
+    write_atomically(path, lambda file: file.write(readable(text.getvalue()).encode("utf-8")))
     return path
 
 

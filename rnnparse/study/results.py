@@ -48,8 +48,14 @@ def title(name: str) -> str:
 
 def text(value: Any) -> str:
     """A value of an axis as people read it."""
-    found = value if isinstance(value, str) else canonical(value)
-    return found.removesuffix(".0") if isinstance(value, float) else found
+    if isinstance(value, str):
+        return readable(value)
+    return canonical(value).removesuffix(".0") if isinstance(value, float) else canonical(value)
+
+
+def readable(name: str) -> str:
+    """A name of a file as people read it: U+FFFD for bytes that are not UTF-8."""
+    return name.encode("utf-8", "surrogateescape").decode("utf-8", "replace")
 
 
 def showing(name: str, value: Any) -> str:
@@ -112,12 +118,16 @@ class Results:
 
     @cached_property
     def axes(self) -> list[Axis]:
-        """All axes of the records' configs."""
+        """All axes of the records' configs; None is the value where a config lacks one."""
         listed = self.about["space"]["axes"]
+        configs = [record["config"] for record in self.records]
         used: dict[str, dict[str, Any]] = {name: {} for name in listed}
-        for record in self.records:
-            for name, value in record["config"].items():
-                used.setdefault(name, {})[canonical(value)] = value
+        for name in (name for config in configs for name in config):
+            used.setdefault(name, {})
+        for config in configs:
+            for name in used:
+                value = config.get(name)
+                used[name][canonical(value)] = value
         return [_axis(name, listed.get(name, ()), found) for name, found in used.items()]
 
     @cached_property

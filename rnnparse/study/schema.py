@@ -3,7 +3,7 @@
 `ABOUT` is `study.json`, `RECORD` a line of `records.jsonl`; `UPDATE`, `UPDATES`, `EPOCH`, `EPOCHS`
 and `CONVEX` are what a curve may be made of. A check takes a value and raises `Wrong`, which names
 the place in it, such as `epochs[2].loss`. What passes needs no further care: numbers are finite and
-small enough to be squared, texts can be written as UTF-8.
+small enough to be squared.
 """
 
 from __future__ import annotations
@@ -60,13 +60,13 @@ def _expect(holds: bool, kind: str, value: Any) -> None:
 
 
 def text(value: Any) -> None:
-    """Text that UTF-8 can hold, which names of files need not be."""
+    """Text in Unicode, or a name of a file, which may have other bytes (PEP 383)."""
     _expect(isinstance(value, str), "text", value)
     if not value.isascii():
         try:
-            value.encode("utf-8")
+            value.encode("utf-8", "surrogateescape")
         except UnicodeEncodeError:
-            raise Wrong(f"{value!r} has bytes that are not UTF-8") from None
+            raise Wrong(f"{value!r} is no text in Unicode") from None
 
 
 def boolean(value: Any) -> None:

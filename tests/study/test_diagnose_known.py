@@ -11,6 +11,7 @@ import numpy as np
 import pytest
 
 from rnnparse.study.diagnose import Diagnosis, diagnose, diagnose_all
+from tests.study.known_runs import OPTIMIZERS, PROBLEMS, Problem, contradictions, run
 
 Step = Callable[[np.ndarray, np.random.Generator], tuple[float, np.ndarray]]
 
@@ -58,6 +59,60 @@ def logistic(batch: int) -> tuple[Step, np.ndarray]:
         return float(np.logaddexp(0, -margin).mean()), slope
 
     return step, 0.01 * rng.normal(size=10)
+
+
+@pytest.mark.parametrize("problem", PROBLEMS)
+@pytest.mark.parametrize("optimizers", [OPTIMIZERS, ("sgd",), ("momentum",), ("adam",)])
+def test_means_of_epochs_are_enough_for_no_label_to_contradict_the_truth(
+    problem: Callable[[], Problem], optimizers: tuple[str, ...]
+) -> None:
+    made = problem()
+    for epochs in (3, 5, 8, 15):
+        rates = [10.0**exponent for exponent in range(-5, 2)]
+        runs = [run(made, name, rate, epochs) for name in optimizers for rate in rates]
+        labels = [found.label for found in diagnose_all([one.record for one in runs])]
+        wrong = list(contradictions(runs, labels))
+        assert not wrong, wrong[:3]
+        assert len(set(labels)) >= 2
+
+
+def by_epochs(
+    rate: float, *losses: float, optimizer: str = "adam", first: int = 1
+) -> dict[str, Any]:
+    epochs = [{"epoch": i, "loss": loss} for i, loss in enumerate(losses, first)]
+    config = {"optimizer": optimizer, "learning_rate": rate}
+    return {"config": config, "seed": 0, "status": "finished", "updates": {}, "epochs": epochs}
+
+
+def test_a_run_that_is_far_above_the_start_of_its_problem_has_diverged() -> None:
+    """Its own first epoch is already the mean of what went wrong."""
+    wild = by_epochs(1.0, 677.0, 812.0, 590.0, 1103.0, 1451.0)
+    healthy = [by_epochs(rate, *(2.0 * (1 - rate * i) for i in range(5))) for rate in (0.001, 0.01)]
+    assert diagnose(wild).label == "too few updates"  # alone, nothing tells where it began
+    for others in (
+        healthy,
+        [one | {"config": {**one["config"], "optimizer": "sgd"}} for one in healthy],
+    ):
+        found = diagnose_all([wild, *others])[0]
+        assert found.label == "diverged" and found.evidence["start"] == 2.0
+        assert "ended at" in found.advice and "times its start" in found.advice
+    by_updates = healthy[0] | {"updates": {"loss": [2.1, 2.0, 1.9, 1.9, 1.8]}, "epochs": []}
+    assert diagnose_all([wild, by_updates])[0].label == "diverged"
+    assert diagnose(by_epochs(1.0, 2.0, *(677.0, 812.0, 590.0), first=0)).label == "diverged"
+
+
+def test_a_rate_that_is_slow_has_not_diverged_where_others_are_soon_low() -> None:
+    slow = by_epochs(1e-6, *(5.0 - 0.001 * i for i in range(6)))
+    fast = [by_epochs(rate, 0.3, 0.12, 0.11, 0.1, 0.1, 0.1) for rate in (0.01, 0.1)]
+    labels = [found.label for found in diagnose_all([slow, *fast])]
+    assert labels == ["too few updates", "converged", "converged"]
+
+
+def test_few_epochs_that_went_far_are_no_lack_of_updates() -> None:
+    slow = by_epochs(1e-6, 15.0, 14.9, 14.9)
+    found = diagnose_all([slow, by_epochs(0.1, 3.9, 0.5, 0.36), by_epochs(0.3, 3.0, 0.4, 0.3)])
+    assert [one.label for one in found] == ["too few updates", "improving", "improving"]
+    assert "went 100 % of the way down" in found[1].advice
 
 
 def falling(values: np.ndarray, **updates: list[float]) -> dict[str, Any]:

@@ -15,6 +15,7 @@ from typing import Any
 
 import pytest
 
+from rnnparse.cli import main
 from rnnparse.errors import ConfigError, MissingExtraError, StudyError
 from rnnparse.study.about import read_study
 from rnnparse.study.curve import Curve
@@ -189,6 +190,27 @@ def test_a_trial_may_change_its_config_but_not_the_record_of_it(tmp_path: Path) 
         "[3, 2, 1]": 3,
         "[8]": 1,
     }
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="names of files are Unicode")
+def test_names_that_are_not_utf_8_are_carried_through(
+    tmp_path: Path, capsysbinary: pytest.CaptureFixture[bytes]
+) -> None:
+    folder = tmp_path / os.fsdecode(b"caf\xe9")
+    space = Space({"x": [1, 2]}, fixed={"treebank": os.fsdecode(b"/data/caf\xe9.mrg")})
+    study = Study(space, outcomes(), folder, command=os.fsdecode(b"run caf\xe9"), jobs=2)
+    study.run(progress=False)
+    about = read_study(folder)
+    assert os.fsencode(about["name"]) == b"caf\xe9"
+    assert os.fsencode(about["space"]["fixed"]["treebank"]) == b"/data/caf\xe9.mrg"
+    assert main(["study", "report", str(folder)]) == 0
+    assert main(["study", "show", str(folder)]) == 0
+    assert b"caf\xe9: 2 of 2 runs have ended" in capsysbinary.readouterr().out
+    page = (folder / "report.html").read_text("utf-8")
+    assert all(f"caf\N{REPLACEMENT CHARACTER}{end}" in page for end in (":", ".mrg"))
+    study.run(progress=False)  # the same settings
+    with pytest.raises(ConfigError, match=r"name: .* is no text in Unicode"):
+        Study({"x": [1]}, outcomes(), tmp_path, name="\ud800")
 
 
 def test_a_study_of_other_data_or_settings_is_refused(tmp_path: Path) -> None:
