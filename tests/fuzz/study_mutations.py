@@ -95,7 +95,7 @@ def _make_plain(folder: Path) -> None:
                 {"epoch": i, "loss": x, "val_loss": x + 0.01 * i, "accuracy": 1 - x, "note": "n"}
                 for i, x in enumerate(loss, 1)
             ]
-            updates = {"objective": [x for x in loss for _ in range(3)]}
+            updates: dict[str, list[float | None]] = {"objective": [x for x in loss for _ in "abc"]}
             convex = {"optimum": 0.1, "gap": loss, "bound": [2 * x for x in loss]}
             curve = [Curve({}, epochs), Curve(updates), Curve(updates, epochs, convex)]
             found = curve[len(trial.id.strip("0123456789")) % 3]
