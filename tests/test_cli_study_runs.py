@@ -37,7 +37,7 @@ def test_findings_are_printed(tmp_path: Path, capsys: pytest.CaptureFixture[str]
     header = next(line for line in printed.splitlines() if line.startswith("optimizer "))
     expected = "optimizer learning rate dev F1 objective diagnosis against the best"
     assert " ".join(header.split()) == expected
-    assert "\nOf the differences in dev F1 between the settings, each axis by itself" in printed
+    assert "\nOf the differences in dev F1 between the settings, the axes" in printed
     assert "Best setting by dev F1: optimizer " in printed
     assert main(["study", "show", folder, "--rows", "8"]) == 0
     assert "... and 1 more setting\n" in capsys.readouterr().out

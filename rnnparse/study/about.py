@@ -28,8 +28,9 @@ def space_of(about: Mapping[str, Any]) -> Space:
         ConfigError: it is none.
     """
     space = about["space"]
-    kind = Grid if "rates" in space else Space
-    return kind(**space)
+    if "rates" not in space and "further" in space:
+        raise ConfigError("space: further settings are for grids, which have rates")
+    return Grid(**space) if "rates" in space else Space(**space)
 
 
 def check_about(about: Mapping[str, Any]) -> None:

@@ -77,6 +77,10 @@ def objective_curve(record: Mapping[str, Any]) -> tuple[np.ndarray, str]:
     return np.empty(0), "update"
 
 
+LEAST_F1 = 1e-6
+"""No F1 of brackets that match is less."""
+
+
 class Start(NamedTuple):
     """What an objective was before the first update, with the standard error of that."""
 
@@ -339,7 +343,7 @@ def _sampling_error(one: Mapping[str, Any], other: Mapping[str, Any]) -> float:
     influence = 0.0
     for epoch, pairs in zip((one, other), counts, strict=True):
         matched, test = np.asarray(pairs, np.float64).T
-        if not matched.sum() or not epoch["dev_f1"]:
+        if not matched.sum() or epoch["dev_f1"] < LEAST_F1:
             return 0.0
         # F1 in per cent or as a share: 2 Σ matched / F1 is the number of brackets in that unit.
         unit = 100.0 if epoch["dev_f1"] > 1 else 1.0

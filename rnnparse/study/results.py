@@ -38,6 +38,7 @@ _HIGHER = re.compile(r"acc|auc|f1|f_?measure|precision|recall|bleu|score|iou")
 _FIRST = ("dev_f1", "objective", "loss")
 _NO_METRICS = ("beta", "saturation", "weight_norm", "violated")
 _MOST_METRICS = 6
+ROUNDED = 2e-4  # of F1, as a share: what two digits of per cent leave out, and more
 _MOST_BEYOND = 12
 
 
@@ -315,6 +316,15 @@ def _check_belongs(record: Mapping[str, Any], about: Mapping[str, Any], data: st
             raise StudyError(f"it was scored on {len(counts)} sentences, but gold has {len(gold)}")
         if any(matched > most for (matched, _), most in zip(counts, gold, strict=False)):
             raise StudyError("more brackets are matched than gold has")
+        if counts and not _is_f1(epoch.get("dev_f1"), counts, gold):
+            raise StudyError(f"dev_f1 of epoch {epoch['epoch']:g} is not that of its dev_counts")
+
+
+def _is_f1(f1: float | None, counts: Sequence[Sequence[int]], gold: Sequence[int]) -> bool:
+    """Whether a number is the F1 of counts, in per cent or as a share, rounded at most."""
+    matched, test = map(sum, zip(*counts, strict=True))
+    share = 2 * matched / max(1, test + sum(gold))
+    return f1 is not None and min(abs(f1 - 100 * share) / 100, abs(f1 - share)) <= ROUNDED
 
 
 def _shared(

@@ -282,6 +282,7 @@ SPACE: Check = table(
     },
     {"rates": mapping(items(finite, least=1)), "further": items(mapping(anything))},
 )
+"""Those with `rates` are grids of the parser's; only these have `further` settings."""
 
 ABOUT: Check = table(
     {

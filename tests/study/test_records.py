@@ -607,6 +607,7 @@ def test_what_json_cannot_be_a_study_is_named(tmp_path: Path, text: str, words: 
         ({"axes": {}, "rates": {"adam": [0.1]}}, "not among the optimizers"),
         ({"axes": {"dim": [0]}, "rates": {}}, "dim must be at least 1"),
         ({"axes": {}, "rates": {}, "further": [{"dim": 3}]}, "lacks optimizer, learning_rate"),
+        ({"axes": {}, "further": []}, "further settings are for grids"),
         ({"axes": {}, "rates": {}, "fixed": {"kbest": "many"}}, "kbest must be a whole number"),
     ],
 )
