@@ -28,6 +28,7 @@ from rnnparse.study.results import load_results
 from rnnparse.study.runner import Study
 from rnnparse.study.space import Space
 from tests.fuzz.commands import strict_json
+from tests.fuzz.harness import Target
 from tests.fuzz.text_mutations import mutate_file
 from tests.study.made_up import study_folder
 
@@ -104,7 +105,7 @@ def _make_plain(folder: Path) -> None:
 
 
 def mutate_study(folder: Path, rng: random.Random) -> None:
-    """Change one of the three in some places; the others go."""
+    """Change one of the three in some places, or put something else for a file; the others go."""
     kept = rng.choice((GRID, GRID, PLAIN, PLAIN, TOML))
     for name in {GRID, PLAIN, TOML} - {kept}:
         shutil.rmtree(folder / name) if name != TOML else (folder / name).unlink()
@@ -114,6 +115,8 @@ def mutate_study(folder: Path, rng: random.Random) -> None:
         return
     for _ in range(min(6, 1 + int(rng.expovariate(1)))):
         rng.choice(_CHANGES)(folder / kept, rng)
+    if rng.random() < 0.2:
+        _change_kind(folder / kept, rng)
 
 
 def _change_about(folder: Path, rng: random.Random) -> None:
@@ -221,14 +224,6 @@ _CHANGES: tuple[Callable[[Path, random.Random], None], ...] = (
 )
 
 
-def mutate_kinds(folder: Path, rng: random.Random) -> None:
-    """As `mutate_study`, with other things than files, too."""
-    mutate_study(folder, rng)
-    for name in (GRID, PLAIN):
-        if (folder / name).is_dir() and rng.random() < 0.2:
-            _change_kind(folder / name, rng)
-
-
 def check_study(folder: Path) -> None:
     """Read what there is; show it, report on it, and go on with it, but for new trials."""
     with warnings.catch_warnings():
@@ -274,3 +269,7 @@ def _go_on(folder: Path) -> None:
 
 def _named(measure: dict[str, Any]) -> dict[str, Any]:
     return {"measure": measure["name"], "maximize": measure["maximize"]} if measure else {}
+
+
+# An optimizer of Keras loads TensorFlow, which takes its time.
+STUDIES = (Target("study", make_study, mutate_study, check_study, seconds=90.0),)

@@ -8,8 +8,11 @@ from tests.fuzz.harness import Target
 from tests.fuzz.model_mutations import MODELS
 from tests.fuzz.programs import PROGRAMS
 from tests.fuzz.readers import READERS
+from tests.fuzz.study_mutations import STUDIES
 
-TARGETS: dict[str, Target] = {target.name: target for target in (*READERS, *PROGRAMS, *MODELS)}
+TARGETS: dict[str, Target] = {
+    target.name: target for target in (*READERS, *PROGRAMS, *MODELS, *STUDIES)
+}
 
 
 def find_target(name: str) -> Target:

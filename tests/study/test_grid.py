@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 from dataclasses import replace
 from itertools import combinations, product
 from pathlib import Path
@@ -399,3 +400,34 @@ def test_a_table_must_be_one(tmp_path: Path) -> None:
         Grid.from_toml(path)
     with pytest.raises(FileNotFoundError):
         Grid.from_toml(tmp_path / "absent.toml")
+
+
+@pytest.mark.parametrize(
+    ("text", "words"),
+    [
+        ("preset = [1]", r"grid.toml:1: preset must be one of question, quick, not \[1\]"),
+        ('preset = ["x"]', "grid.toml:1: preset must be one of"),
+        ("[grid]\nepochs = " + "9" * 5000, "a number has more than 4,300 digits"),
+        ("[grid]\nl2 = " + "9" * 400, "grid.toml:2: l2"),
+        ("[grid]\nl2 = 1e999", "grid.toml:2: l2"),
+        ("[grid]\nl2 = 1979-05-27", "grid.toml:2: l2"),
+        ("[grid]\nl2 = [[0.1]]", "grid.toml:2: l2"),
+        ("[grid]\noptimizer = [{a = 1}]", "grid.toml:2: optimizer"),
+        ("x = " + "[" * 20_000, "nested too deeply"),
+        ("x = 1\nx = 2", "Cannot overwrite a value"),
+        ("#" * 2**20 + "\n", "no grid has more than 1,048,576 bytes"),
+        ("\0", "grid.toml"),
+    ],
+)
+def test_files_that_break_readers_of_toml_are_named(tmp_path: Path, text: str, words: str) -> None:
+    path = tmp_path / "grid.toml"
+    path.write_text(text, encoding="utf-8")
+    with pytest.raises(ConfigError, match=words):
+        Grid.from_toml(path)
+
+
+@pytest.mark.skipif(os.name == "nt", reason="there are no pipes with names")
+def test_a_pipe_is_no_grid_and_does_not_hang(tmp_path: Path) -> None:
+    os.mkfifo(tmp_path / "grid.toml")
+    with pytest.raises(OSError, match="is not a regular file"):
+        Grid.from_toml(tmp_path / "grid.toml")
