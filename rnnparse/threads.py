@@ -25,7 +25,8 @@ Item = TypeVar("Item")
 Result = TypeVar("Result")
 Arguments = ParamSpec("Arguments")
 
-AHEAD = 2  # items for each thread that are begun before the oldest result is asked for
+AHEAD = 2  # items for each thread that are taken before the oldest result is asked for
+PATIENCE = 1.0  # seconds that abandoned work has to end
 
 _LOCAL = threading.local()
 _NEVER = np.zeros(1, np.uint8)
@@ -64,11 +65,17 @@ def in_order(
         for item in items:
             pending.append(team.submit(function, item))
             if len(pending) >= (1 if jobs == 1 else AHEAD * jobs):
-                yield pending.popleft().result()
+                yield _next(pending)
         while pending:
-            yield pending.popleft().result()
+            yield _next(pending)
     finally:
-        team.dismiss()
+        team.dismiss(PATIENCE if pending else 0.0)
+
+
+def _next(pending: deque[Future[Result]]) -> Result:
+    result = pending[0].result()
+    pending.popleft()
+    return result
 
 
 def apart(function: Callable[Arguments, Result]) -> Callable[Arguments, Result]:
@@ -83,21 +90,12 @@ def apart(function: Callable[Arguments, Result]) -> Callable[Arguments, Result]:
     return call
 
 
-def all_idle(seconds: float) -> bool:
-    """Wait for the threads of this module to end what they do; whether they have."""
-    deadline = time.monotonic() + seconds
-    for thread in threading.enumerate():
-        if isinstance(thread, _Worker):
-            thread.join(max(0.0, deadline - time.monotonic()))
-    return not any(isinstance(thread, _Worker) for thread in threading.enumerate())
-
-
 class _Team:
     """Threads that take tasks from one queue; there are no more of them than tasks so far."""
 
     def __init__(self, most: int) -> None:
         self._most = most
-        self._workers: list[_Worker] = []
+        self._workers: list[threading.Thread] = []
         self._tasks: SimpleQueue[Callable[[], None] | None] = SimpleQueue()
         self._stop = np.zeros(1, np.uint8)
 
@@ -116,7 +114,7 @@ class _Team:
         return future
 
     def _hire(self) -> None:
-        worker = _Worker(self._tasks, self._stop)
+        worker = threading.Thread(target=self._work, name="rnnparse", daemon=True)
         try:
             worker.start()
         except RuntimeError:  # the system has no thread or no memory left
@@ -126,22 +124,17 @@ class _Team:
         else:
             self._workers.append(worker)
 
-    def dismiss(self) -> None:
-        """Let the threads end, after the kernels that they are in."""
+    def _work(self) -> None:
+        _LOCAL.stop = self._stop
+        while (task := self._tasks.get()) is not None:
+            if not self._stop[0]:
+                task()
+
+    def dismiss(self, patience: float) -> None:
+        """Tell the threads to end, and wait for them for so many seconds at most."""
         self._stop[0] = 1
         for _ in self._workers:
             self._tasks.put(None)
-
-
-class _Worker(threading.Thread):
-    def __init__(
-        self, tasks: SimpleQueue[Callable[[], None] | None], stop: np.ndarray
-    ) -> None:
-        super().__init__(name="rnnparse", daemon=True)
-        self._tasks, self._flag = tasks, stop
-
-    def run(self) -> None:
-        _LOCAL.stop = self._flag
-        while (task := self._tasks.get()) is not None:
-            if not self._flag[0]:
-                task()
+        deadline = time.monotonic() + patience
+        for worker in self._workers:
+            worker.join(max(0.0, deadline - time.monotonic()))

@@ -139,7 +139,7 @@ def test_a_signal_to_end_is_taken_for_ctrl_c(
 
     before = signal.getsignal(signal.SIGTERM)
     monkeypatch.setattr(ParserStudy, "run", run)
-    assert main(["study", "run", "bank.mrg"]) == 130
+    assert main(["study", "run", "bank.mrg"]) == 143
     assert capsys.readouterr().err.endswith(
         "interrupted; to go on:\n  rnnparse study run bank.mrg\n"
     )

@@ -11,20 +11,20 @@ import contextlib
 import logging
 import os
 import shlex
-import signal
 import sys
 from collections.abc import Iterator, Sequence
 
 from rnnparse import __version__
 from rnnparse.cli import evalb, evaluate, info, parse, study, train
 from rnnparse.cli.commands import add_commands
+from rnnparse.cli.interruption import GRACE, STUDY_GRACE, Interruption, interruptible
 from rnnparse.errors import RnnparseError
 
 COMMANDS = (train, parse, evaluate, evalb, info, study)
 
-ERROR, INTERNAL_ERROR, INTERRUPTED, BROKEN_PIPE = 2, 70, 130, 141
-"""Exit statuses: 70 is EX_SOFTWARE of sysexits.h, and the last two are what shells report for a
-program that a signal ended."""
+ERROR, INTERNAL_ERROR, BROKEN_PIPE = 2, 70, 141
+"""Exit statuses: 70 is EX_SOFTWARE of sysexits.h, and 141 is what shells report for a program that
+SIGPIPE ended. See `Interruption.status` for other signals."""
 
 _EPILOG = """\
 examples:
@@ -52,24 +52,36 @@ def main(arguments: Sequence[str] | None = None) -> int:
     if not hasattr(args, "run"):
         parser.print_help(sys.stderr)
         return ERROR
+    interruption = Interruption()
+    with interruptible(interruption, lambda: _last_words(args, given), _grace(args)):
+        try:
+            with _messages(), _utf8_output():
+                status: int = args.run(args)
+                sys.stdout.flush()
+                return status
+        except (Exception, KeyboardInterrupt) as error:
+            if isinstance(error, KeyboardInterrupt) or interruption.signal is not None:
+                print(f"\nrnnparse: {_last_words(args, given, error)}", file=sys.stderr)
+                if arguments is None and args.command != study.NAME:
+                    interruption.end_process()
+                return interruption.status
+            return _report(error, args.debug)
+
+
+def _report(error: Exception, debug: bool) -> int:
+    """Print an error on one line and return the exit status; raise it again to debug."""
     try:
-        with _messages(), _utf8_output(), _termination():
-            status: int = args.run(args)
-            sys.stdout.flush()
-            return status
+        raise error
     except BrokenPipeError:
         _discard_output()
         return BROKEN_PIPE
-    except KeyboardInterrupt as interrupt:
-        print(f"\nrnnparse: interrupted{_way_back(args, given, interrupt)}", file=sys.stderr)
-        return INTERRUPTED
-    except (RnnparseError, OSError, MemoryError) as error:
-        if args.debug:
+    except (RnnparseError, OSError, MemoryError):
+        if debug:
             raise
         print(f"rnnparse: error: {_describe(error)}", file=sys.stderr)
         return ERROR
-    except Exception as error:
-        if args.debug:
+    except Exception:
+        if debug:
             raise
         print(
             f"rnnparse: internal error: {type(error).__name__}: {_describe(error)}; please report "
@@ -103,14 +115,22 @@ def _describe(error: BaseException) -> str:
     return " ".join(str(error).split())
 
 
-def _way_back(args: argparse.Namespace, given: list[str], interrupt: BaseException) -> str:
-    """What to do after an interruption: training and studies can go on where they were."""
+def _last_words(
+    args: argparse.Namespace, given: list[str], interrupt: BaseException | None = None
+) -> str:
+    """The message of an interruption: training and studies can go on where they were."""
     if args.command == train.NAME:
         again = given if "--resume" in given else [*given, "--resume"]
-        return f"; to go on from here:\n  rnnparse {shlex.join(again)}"
+        return f"interrupted; to go on from here:\n  rnnparse {shlex.join(again)}"
     if args.command == study.NAME and args.study_command == "run":
-        return f"; {interrupt}" if str(interrupt) else f"; to go on:\n  {args.command_line}"
-    return ""
+        if isinstance(interrupt, KeyboardInterrupt) and str(interrupt):
+            return f"interrupted; {interrupt}"
+        return f"interrupted; to go on:\n  {args.command_line}"
+    return "interrupted"
+
+
+def _grace(args: argparse.Namespace) -> float:
+    return STUDY_GRACE if args.command == study.NAME else GRACE
 
 
 class _Handler(logging.StreamHandler):
@@ -145,24 +165,6 @@ def _prepare_streams() -> None:
     reconfigure = getattr(sys.stdout, "reconfigure", None)
     if reconfigure is not None:
         reconfigure(errors="replace")
-
-
-@contextlib.contextmanager
-def _termination() -> Iterator[None]:
-    """Take the signal to end, as batch systems send it, for Ctrl-C, so that commands clean up."""
-
-    def interrupt(number: int, frame: object) -> None:
-        raise KeyboardInterrupt
-
-    try:
-        before = signal.signal(signal.SIGTERM, interrupt)
-    except ValueError:  # only the main thread has signals
-        yield
-        return
-    try:
-        yield
-    finally:
-        signal.signal(signal.SIGTERM, before)
 
 
 @contextlib.contextmanager

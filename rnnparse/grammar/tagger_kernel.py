@@ -5,10 +5,13 @@ from __future__ import annotations
 import numpy as np
 from numba import njit
 
+from rnnparse.threads import apart
+
 RATE = 0.1
 L2 = 1e-5
 
 
+@apart
 @njit(cache=True, nogil=True)
 def fit_softmax(ptr, feature, row, tag, weight, vectors, binary, tags, orders):
     """AdaGrad on the log loss; returns weights [binary + d, tags] float32."""

@@ -19,6 +19,7 @@ from numba import njit
 
 from rnnparse.inference.cky import NEG_INF, grow
 from rnnparse.inference.heap import ENTRY, pop, push
+from rnnparse.threads import apart
 
 
 class Chains(NamedTuple):
@@ -199,6 +200,7 @@ def _chains_to(top, chains):
     return valid
 
 
+@apart
 @njit(cache=True, nogil=True)
 def unary_closure(ptr, rule, category):
     """The best valid chain for each pair of symbols that has one.

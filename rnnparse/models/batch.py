@@ -11,6 +11,8 @@ from typing import NamedTuple
 import numpy as np
 from numba import njit
 
+from rnnparse.threads import apart
+
 
 class LevelBatch(NamedTuple):
     """Forests of B sentences as one forest (N nodes, T candidate trees, at most K a sentence).
@@ -139,6 +141,7 @@ def number_marked(slot: np.ndarray) -> np.ndarray:
     return marked
 
 
+@apart
 @njit(cache=True, nogil=True)
 def _reachable(
     key: np.ndarray,

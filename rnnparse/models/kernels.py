@@ -15,6 +15,7 @@ from numba import njit, types
 from numba.extending import overload
 
 from rnnparse.models.batch import check_positions, check_structure, number_marked
+from rnnparse.threads import apart
 
 # Padé approximation of tanh that Eigen (and so TensorFlow on a CPU) uses for float32; it needs no
 # call into the C library, so that the loop over components is vectorised.
@@ -149,6 +150,7 @@ def _add_rows_dot(matrix: np.ndarray, x: np.ndarray, out: np.ndarray) -> None:
         j += 1
 
 
+@apart
 @njit(cache=True, nogil=True, error_model="numpy")
 def forward(
     leaves: np.ndarray,
@@ -211,6 +213,7 @@ def _activate(
                 active[right[node]] = True
 
 
+@apart
 @njit(cache=True, nogil=True, error_model="numpy")
 def backward(
     W: np.ndarray,

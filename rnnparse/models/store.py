@@ -12,6 +12,7 @@ from numba import njit
 from rnnparse.invariants import STORE, check, trusted
 from rnnparse.models.batch import LevelBatch, number_marked
 from rnnparse.models.keys import KeyTable, child_categories
+from rnnparse.threads import apart
 
 if TYPE_CHECKING:
     from rnnparse.inference.forest import Forest
@@ -261,6 +262,7 @@ def _heights(left: np.ndarray, right: np.ndarray) -> np.ndarray:
     return height
 
 
+@apart
 @njit(cache=True, nogil=True)
 def _candidates(
     chosen: np.ndarray,
@@ -313,6 +315,7 @@ def _mark(
     return word_slot, row_slot, count, top
 
 
+@apart
 @njit(cache=True, nogil=True)
 def _level_arrays(
     chosen: np.ndarray,

@@ -18,6 +18,7 @@ from rnnparse.errors import ConfigError
 from rnnparse.models.objective import loss_gradients_at
 from rnnparse.models.parameters import Parameters
 from rnnparse.models.store import ForestStore
+from rnnparse.threads import apart
 
 CONVEX = ("hinge", "squared-hinge", "perceptron", "mmi")
 """Objectives that are convex in the scores, and so in v."""
@@ -99,6 +100,7 @@ def minimize_convex(
     return Optimum(value, bound, best, count)
 
 
+@apart
 @njit(cache=True, nogil=True, error_model="numpy")
 def _maximize_dual(gram: np.ndarray, heights: np.ndarray, share: np.ndarray) -> None:
     """Maximise heights · α − ½ αᵀ gram α over α ≥ 0 that sum to 1, from α = share, in place.

@@ -8,6 +8,8 @@ from typing import Any
 import numpy as np
 from numba import njit
 
+from rnnparse.threads import apart
+
 BINS = 40
 """Bins of a histogram."""
 
@@ -35,6 +37,7 @@ def flat(values: Any) -> np.ndarray:
 
 
 # The sums may be reordered, so that the loops are vectorised: once and for all, when compiled.
+@apart
 @njit(cache=True, nogil=True, error_model="numpy", fastmath={"reassoc", "contract"})
 def gradient_sums(gradient: np.ndarray, touched: np.ndarray) -> tuple[float, int, int]:
     """Sums over a gradient, [R, m].
@@ -60,6 +63,7 @@ def gradient_sums(gradient: np.ndarray, touched: np.ndarray) -> tuple[float, int
     return square, others, gradient.size - finite
 
 
+@apart
 @njit(cache=True, nogil=True, error_model="numpy", fastmath={"reassoc", "contract"})
 def step_sums(before: np.ndarray, after: np.ndarray) -> tuple[float, float, float]:
     """Sums of squares of a step, of the weights before it and of those after it, in float64.
@@ -106,6 +110,7 @@ def summary(values: Sequence[float]) -> dict[str, float]:
     }
 
 
+@apart
 @njit(cache=True, nogil=True, error_model="numpy")
 def _finite_range(values: np.ndarray) -> tuple[float, float, int]:
     """The least and the greatest finite value of a row, and how many are finite."""

@@ -1,0 +1,105 @@
+"""Ctrl-C and the signal to end: one line, a status, and within two seconds.
+
+The first signal raises KeyboardInterrupt on the main thread, so that commands clean up; later ones
+are ignored. If the command has not ended soon, because the main thread does not come back from
+something that was not made to be interrupted, a thread of its own ends the process.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import signal
+import sys
+import threading
+from collections.abc import Callable, Iterator
+
+GRACE = 1.5  # seconds from the signal to the end of the process at the latest
+STUDY_GRACE = 30.0  # the same for studies, which end their workers first
+
+
+class Interruption:
+    """What has arrived so far.
+
+    Attributes:
+        signal: the number of the first signal, or None.
+    """
+
+    def __init__(self) -> None:
+        self.signal: int | None = None
+
+    @property
+    def status(self) -> int:
+        """The exit status that shells report for a program which this signal ended."""
+        return 128 + (self.signal or signal.SIGINT)
+
+    def interrupt(self, number: int, frame: object) -> None:
+        """The signals' handler."""
+        if self.signal is None:
+            self.signal = number
+            raise KeyboardInterrupt
+
+    def end_process(self) -> None:
+        """End the process without waiting for threads that are still in compiled code."""
+        for stream in (sys.stdout, sys.stderr):
+            with contextlib.suppress(OSError, ValueError):
+                stream.flush()
+        os._exit(self.status)
+
+
+@contextlib.contextmanager
+def interruptible(
+    interruption: Interruption, last_words: Callable[[], str], grace: float
+) -> Iterator[None]:
+    """Handle the signals while a command runs, where they are not ignored.
+
+    Args:
+        interruption: notes what arrives.
+        last_words: what to print on standard error if the process is ended after `grace`.
+        grace: seconds.
+    """
+    if threading.current_thread() is not threading.main_thread():  # which alone has signals
+        yield
+        return
+    before = {number: signal.getsignal(number) for number in (signal.SIGINT, signal.SIGTERM)}
+    for number, handler in before.items():
+        if handler is not signal.SIG_IGN:
+            signal.signal(number, interruption.interrupt)
+    try:
+        with _watch(interruption, last_words, grace):
+            yield
+    finally:
+        for number, handler in before.items():
+            signal.signal(number, handler)
+
+
+@contextlib.contextmanager
+def _watch(
+    interruption: Interruption, last_words: Callable[[], str], grace: float
+) -> Iterator[None]:
+    """End the process some time after a signal, unless the block has been left by then.
+
+    Python writes the number of a signal to a pipe when it arrives, whatever the main thread does.
+    """
+    reading, writing = os.pipe()
+    os.set_blocking(writing, False)
+    over = threading.Event()
+
+    def wait() -> None:
+        while number := os.read(reading, 1):
+            if number[0] in (signal.SIGINT, signal.SIGTERM):
+                break
+        if number and not over.wait(grace):
+            interruption.signal = number[0]
+            os.write(2, f"\nrnnparse: {last_words()}\n".encode())
+            os._exit(interruption.status)
+        os.close(reading)
+
+    wakeup = signal.set_wakeup_fd(writing, warn_on_full_buffer=False)
+    threading.Thread(target=wait, name="rnnparse signals", daemon=True).start()
+    try:
+        yield
+    finally:
+        over.set()
+        signal.set_wakeup_fd(wakeup)
+        os.close(writing)

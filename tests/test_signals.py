@@ -1,0 +1,190 @@
+"""Ctrl-C and the signal to end, sent for real: one line and a status within two seconds."""
+
+from __future__ import annotations
+
+import os
+import random
+import signal
+import subprocess
+import sys
+import tempfile
+import time
+from pathlib import Path
+
+import pytest
+
+from rnnparse.trees.embedded import embedded_treebank
+from tests.small_parser import small_parser
+
+pytestmark = pytest.mark.skipif(os.name != "posix", reason="there are no signals")
+PROGRAM = [sys.executable, "-m", "rnnparse"]
+STATUS = {signal.SIGINT: 130, signal.SIGTERM: 143}
+LONG = "They ate udon with forks and saw the man with a telescope " * 60  # seconds in one kernel
+SECONDS = 2.0
+
+
+@pytest.fixture(scope="module")
+def model(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    folder = tmp_path_factory.mktemp("signals") / "model"
+    small_parser().save(folder)
+    return folder
+
+
+def start(command: list[str], lines: str = "") -> subprocess.Popen[str]:
+    """Start a program that reads these lines from standard input."""
+    # Shells let programs in the background ignore Ctrl-C, and so might what runs these tests.
+    with tempfile.TemporaryFile("w+") as file:
+        file.write(lines)
+        file.seek(0)
+        return subprocess.Popen(
+            command,
+            text=True,
+            stdin=file,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.PIPE,
+            preexec_fn=lambda: signal.signal(signal.SIGINT, signal.default_int_handler),
+        )
+
+
+def interrupt(run: subprocess.Popen[str], number: signal.Signals) -> tuple[float, str]:
+    """Send a signal; the seconds until the end, and what is on standard error."""
+    assert run.poll() is None
+    run.send_signal(number)
+    began = time.monotonic()
+    error = run.communicate(timeout=60)[1]
+    return time.monotonic() - began, error
+
+
+def check(run: subprocess.Popen[str], number: signal.Signals, last_words: str = "") -> None:
+    seconds, error = interrupt(run, number)
+    assert (run.returncode, error) == (STATUS[number], f"\nrnnparse: interrupted{last_words}\n")
+    assert seconds < SECONDS + 1  # this machine may have other things to do
+
+
+def interrupt_between_answers(model: Path, number: signal.Signals, wait: float) -> None:
+    lines = "They ate udon with forks .\n" * 5000
+    run = start([*PROGRAM, "parse", str(model), "--tokenized"], lines)
+    assert run.stdout is not None
+    for _ in range(3):
+        assert run.stdout.readline().startswith("(TOP ")
+    time.sleep(wait)
+    check(run, number)
+
+
+def interrupt_in_a_long_sentence(model: Path, number: signal.Signals, wait: float) -> None:
+    run = start([*PROGRAM, "parse", str(model), "--tokenized"], f"They ate .\n{LONG}\n")
+    assert run.stdout is not None and run.stdout.readline().startswith("(TOP ")
+    time.sleep(wait)
+    check(run, number)
+
+
+def test_between_answers(model: Path) -> None:
+    interrupt_between_answers(model, signal.SIGINT, 0.1)
+
+
+def test_inside_a_kernel_that_lasts(model: Path) -> None:
+    interrupt_in_a_long_sentence(model, signal.SIGTERM, 0.3)
+
+
+@pytest.mark.slow
+def test_at_many_moments(model: Path) -> None:
+    for seed in range(40):
+        wait = random.Random(seed).uniform(0, 1.5)
+        number = (signal.SIGINT, signal.SIGTERM)[seed % 2]
+        interrupt_between_answers(model, number, wait / 4)
+        interrupt_in_a_long_sentence(model, number, wait)
+
+
+def write_treebank(folder: Path, copies: int) -> Path:
+    trees = embedded_treebank("train").read_text(encoding="utf-8")
+    (folder / "bank.mrg").write_text(trees * copies, encoding="utf-8")
+    return folder / "bank.mrg"
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("seed", range(10))
+def test_evaluate_at_many_moments(model: Path, tmp_path: Path, seed: int) -> None:
+    number = (signal.SIGINT, signal.SIGTERM)[seed % 2]
+    jobs = str(seed % 3)
+    command = [*PROGRAM, "evaluate", str(model), str(write_treebank(tmp_path, 10)), "--jobs", jobs]
+    run = start(command)
+    time.sleep(random.Random(seed).uniform(2, 5))
+    check(run, number)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("seed", range(10))
+def test_train_while_lists_are_made(tmp_path: Path, seed: int) -> None:
+    number = (signal.SIGINT, signal.SIGTERM)[seed % 2]
+    bank, out = str(write_treebank(tmp_path, 5)), str(tmp_path / "m")
+    options = [bank, "--out", out, "--cache", str(tmp_path / "c"), "--jobs", str(seed % 3)]
+    run = start([*PROGRAM, "train", *options])
+    while not (tmp_path / "c").exists():
+        time.sleep(0.02)
+    time.sleep(random.Random(seed).uniform(0, 2))
+    again = " ".join(["rnnparse train", *options, "--resume"])
+    check(run, number, f"; to go on from here:\n  {again}")
+
+
+LIBRARY = """
+import sys, time
+import rnnparse
+parser = rnnparse.load(sys.argv[1])
+parser.parse(["They", "ate", "."])
+for call in (parser.parse, lambda tokens: list(parser.parse_many([tokens] * 3, jobs=2))):
+    print("ready", flush=True)
+    try:
+        call(sys.argv[2].split())
+    except KeyboardInterrupt:
+        print("stopped", parser.parse(["They", "ate", "."]).label(), flush=True)
+"""
+
+
+def test_the_library_raises_keyboard_interrupt_and_works_on(model: Path) -> None:
+    run = start([sys.executable, "-c", LIBRARY, str(model), LONG])
+    assert run.stdout is not None
+    for _ in range(2):
+        assert run.stdout.readline() == "ready\n"
+        time.sleep(0.3)
+        run.send_signal(signal.SIGINT)
+        began = time.monotonic()
+        assert run.stdout.readline() == "stopped TOP\n"
+        assert time.monotonic() - began < SECONDS + 1
+    assert run.communicate(timeout=60)[1] == "" and run.returncode == 0
+
+
+STUCK = """
+import ctypes, sys
+from rnnparse.cli import app, info
+def run(args):
+    print("ready", flush=True)
+    lock = ctypes.create_string_buffer(64)
+    for _ in range(2):  # no signal ends the second
+        ctypes.CDLL(None).pthread_mutex_lock(lock)
+info.run = run
+sys.exit(app.main(["info", "model"]))
+"""
+
+
+def test_a_main_thread_that_does_not_come_back_is_not_waited_for() -> None:
+    run = start([sys.executable, "-c", STUCK])
+    assert run.stdout is not None and run.stdout.readline() == "ready\n"
+    check(run, signal.SIGTERM)
+
+
+def test_an_interrupt_that_something_swallowed_is_still_one(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    from rnnparse.cli import info, main
+
+    def swallow(args: object) -> int:
+        try:
+            os.kill(os.getpid(), signal.SIGTERM)
+            time.sleep(10)
+        except KeyboardInterrupt:
+            raise ImportError("cannot be initialised") from None
+        return 0
+
+    monkeypatch.setattr(info, "run", swallow)
+    assert main(["info", "model"]) == 143
+    assert capsys.readouterr().err == "\nrnnparse: interrupted\n"
