@@ -273,7 +273,7 @@ def test_telemetry_needs_no_parser_and_no_tensorflow() -> None:
     loaded = set(done.stdout.split())
     assert not {"tensorflow", "keras", "nltk"} & loaded
     ours = {name.removeprefix("rnnparse.") for name in loaded if name.startswith("rnnparse.")}
-    assert ours == {"training", "training.measures", "training.telemetry"}
+    assert ours == {"threads", "training", "training.measures", "training.telemetry"}
 
 
 # -- histograms and activations ----------------------------------------------------------------
