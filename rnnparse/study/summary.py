@@ -21,6 +21,7 @@ from rnnparse.study.diagnose import LABELS, Diagnosis
 from rnnparse.study.effect import BATCHES, in_effect
 from rnnparse.study.grid import LM
 from rnnparse.study.records import canonical
+from rnnparse.study.schema import HUGE
 
 __all__ = [
     "Comparison",
@@ -174,11 +175,11 @@ def _edge(name: str, value: float, which: str, neighbour: float, size: int | Non
     text = f"{name}: the best value, {_text(value)}, is the {which} that was tried"
     following: float = value
     if value > 0 and neighbour > 0:
-        following = float(f"{value * value / neighbour:.3g}")
+        following = float(f"{min(value * (value / neighbour), HUGE):.3g}")
         if isinstance(value, int):
             following = max(1, round(following))
         following = in_effect(name, following, size)
-    return text if following == value else f"{text}; try {_text(following)}, too"
+    return text if following in (value, 0) else f"{text}; try {_text(following)}, too"
 
 
 def _text(value: Any) -> str:

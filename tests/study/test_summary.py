@@ -128,6 +128,14 @@ def test_a_best_value_on_the_edge_is_warned_of() -> None:
     assert edges(grid, {"config": config}) == edges(grid.to_dict(), config)
 
 
+def test_values_that_are_far_apart_have_edges_too() -> None:
+    space = {"axes": {"n": [5e-324, 10**99]}}
+    assert edges(space, {"n": 10**99})[0].startswith("n: the best value, 1000")
+    assert edges(space, {"n": 5e-324}) == [
+        "n: the best value, 5e-324, is the lowest that was tried"
+    ]
+
+
 def test_no_batch_is_larger_than_the_training_set() -> None:
     space = {"axes": {"batch_size": [64, 128, 256, 512]}}
     assert edges(space, {"batch_size": 512}, size=200) == []
