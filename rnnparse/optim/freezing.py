@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 from typing import Any
+from weakref import WeakKeyDictionary, WeakSet
 
 import keras
 import numpy as np
@@ -19,10 +20,27 @@ from rnnparse.optim.slots import (
     variable_slots,
 )
 
-__all__ = ["FrozenRows", "freeze", "match_names", "rebuild_optimizer", "unfreeze"]
+__all__ = [
+    "FrozenRows",
+    "freeze",
+    "match_names",
+    "rebuild_optimizer",
+    "refresh_training",
+    "trained_by",
+    "unfreeze",
+]
 
 _MARK = "_frozen_by_pattern"
 """Attribute of variables and layers that `freeze` has frozen, so that `unfreeze` finds them."""
+
+
+_TRAINERS: WeakKeyDictionary[Any, WeakSet[Any]] = WeakKeyDictionary()
+"""For a model, others that train its variables under an optimiser of their own."""
+
+
+def trained_by(model: Any, trainer: Any) -> None:
+    """Let `freeze(model, …)` and `unfreeze(model, …)` reach a model that trains this one."""
+    _TRAINERS.setdefault(model, WeakSet()).add(trainer)
 
 
 def freeze(model: Any, patterns: Sequence[str]) -> list[str]:
@@ -77,7 +95,7 @@ def freeze(model: Any, patterns: Sequence[str]) -> list[str]:
             and not any(v.trainable for v in weights)
         ):
             _set_layer(layer, False)
-    _refresh(model)
+    _refresh_all(model)
     return [variable_path(v) for v in frozen]
 
 
@@ -116,7 +134,7 @@ def unfreeze(model: Any, patterns: Sequence[str] = ("*",)) -> list[str]:
             and (any(v.trainable for v in weights) or not any(hasattr(v, _MARK) for v in weights))
         ):
             _set_layer(layer, True)
-    _refresh(model)
+    _refresh_all(model)
     return [variable_path(v) for v in restored]
 
 
@@ -152,7 +170,12 @@ def _tails(path: str) -> Iterable[str]:
     return ("/".join(parts[i:]) for i in range(len(parts)))
 
 
-def _refresh(model: Any) -> None:
+def _refresh_all(model: Any) -> None:
+    for one in (model, *_TRAINERS.get(model, ())):
+        refresh_training(one)
+
+
+def refresh_training(model: Any) -> None:
     """Let a compiled model train what is trainable now."""
     old = getattr(model, "optimizer", None)
     if old is None:

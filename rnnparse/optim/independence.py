@@ -9,6 +9,7 @@ from typing import Any
 import keras
 import numpy as np
 import tensorflow as tf
+from keras.src.random.seed_generator import global_seed_generator
 
 from rnnparse.errors import ConfigError
 
@@ -59,7 +60,8 @@ def check_examples(losses_of: Callable[[Any], tf.Tensor], batch: Any, model: Any
     """Check by running it that the loss of an example depends on that example alone.
 
     All other examples are replaced by copies of one, which must leave its loss as it is. Random
-    layers draw the same numbers each time; whatever the model's variables hold is put back.
+    layers draw the same numbers each time. All variables are put back: weights (which
+    `SpectralNormalization` changes in a forward pass), states of layers, metrics, random seeds.
 
     Args:
         losses_of: gives the losses [B] of a batch, as in training.
@@ -73,10 +75,9 @@ def check_examples(losses_of: Callable[[Any], tf.Tensor], batch: Any, model: Any
     """
     batch = _mapped(tf.convert_to_tensor, batch)
     states = _states(model)
-    if not model.built:
-        losses_of(batch)
-        _restore(states)
-        states = _states(model)
+    losses_of(batch)  # makes what variables there are not yet
+    _restore(states)
+    states = _states(model)
 
     def losses(batch: Any) -> np.ndarray:
         found = losses_of(batch).numpy()
@@ -110,7 +111,9 @@ def _mapped(function: Callable[[Any], Any], batch: Any) -> Any:
 
 
 def _states(model: Any) -> list[tuple[Any, np.ndarray]]:
-    return [(variable, variable.numpy()) for variable in model.non_trainable_variables]
+    variables = [*model.variables, *model.metrics_variables, global_seed_generator().state]
+    different = {id(variable): variable for variable in variables}.values()
+    return [(variable, variable.numpy()) for variable in different]
 
 
 def _restore(states: list[tuple[Any, np.ndarray]]) -> None:

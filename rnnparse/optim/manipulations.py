@@ -18,6 +18,8 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import Any
 
+import keras
+import numpy as np
 import tensorflow as tf
 
 Gradients = Sequence[tf.Tensor]
@@ -60,7 +62,21 @@ def scale_each(gradients: Gradients, factors: tf.Tensor) -> list[tf.Tensor]:
     ]
 
 
-def clip_each(norm: float) -> Manipulation:
+class _Saved:
+    """What Keras needs to write a manipulation into a model's file."""
+
+    def get_config(self) -> dict[str, Any]:
+        """The arguments of the constructor."""
+        return {}
+
+    @classmethod
+    def from_config(cls, config: dict[str, Any]) -> Any:
+        """The inverse of `get_config`."""
+        return cls(**config)
+
+
+@keras.saving.register_keras_serializable("rnnparse")
+class clip_each(_Saved):
     """Scale gradients that are longer than `norm` down to it; see `example_norms`.
 
     A gradient without a finite norm becomes NaN; put `drop_nonfinite()` before to leave it out.
@@ -78,19 +94,25 @@ def clip_each(norm: float) -> Manipulation:
     Example:
         >>> model.compile("sgd", "mse", per_example=[clip_each(1.0)])
     """
-    if not norm > 0:
-        raise ValueError(f"the norm to clip to is {norm}; it has to be positive")
 
-    def clip(gradients: Gradients, losses: tf.Tensor) -> list[tf.Tensor]:
+    def __init__(self, norm: float) -> None:
+        if not norm > 0:
+            raise ValueError(f"the norm to clip to is {norm}; it has to be positive")
+        self._norm = float(norm)
+
+    def __call__(self, gradients: Gradients, losses: tf.Tensor) -> list[tf.Tensor]:
         norms = _finite_norms(gradients)
         # Without a gradient the factor does not matter.
-        factors = tf.math.divide_no_nan(tf.constant(norm, norms.dtype), norms)
+        factors = tf.math.divide_no_nan(tf.constant(self._norm, norms.dtype), norms)
         return scale_each(gradients, tf.minimum(factors, 1))
 
-    return clip
+    def get_config(self) -> dict[str, Any]:
+        """The arguments of the constructor."""
+        return {"norm": self._norm}
 
 
-def normalize_each() -> Manipulation:
+@keras.saving.register_keras_serializable("rnnparse")
+class normalize_each(_Saved):
     """Give each example's gradient the norm 1; a gradient of 0 stays 0.
 
     A gradient without a finite norm becomes NaN; put `drop_nonfinite()` before to leave it out.
@@ -99,14 +121,13 @@ def normalize_each() -> Manipulation:
         >>> model.compile("sgd", "mse", per_example=[normalize_each()])
     """
 
-    def normalize(gradients: Gradients, losses: tf.Tensor) -> list[tf.Tensor]:
+    def __call__(self, gradients: Gradients, losses: tf.Tensor) -> list[tf.Tensor]:
         norms = _finite_norms(gradients)
         return scale_each(gradients, tf.math.divide_no_nan(tf.ones_like(norms), norms))
 
-    return normalize
 
-
-def drop_nonfinite() -> Manipulation:
+@keras.saving.register_keras_serializable("rnnparse")
+class drop_nonfinite(_Saved):
     """Leave out examples with a loss or a derivative that is NaN or Inf: their gradient becomes 0.
 
     Put it first, before what computes with the gradients. Under `mixed_float16` a derivative that
@@ -117,10 +138,8 @@ def drop_nonfinite() -> Manipulation:
         >>> model.compile("sgd", "mse", per_example=[drop_nonfinite(), clip_each(1.0)])
     """
 
-    def drop(gradients: Gradients, losses: tf.Tensor) -> list[tf.Tensor]:
+    def __call__(self, gradients: Gradients, losses: tf.Tensor) -> list[tf.Tensor]:
         return scale_each(gradients, all_finite([losses, *gradients]))
-
-    return drop
 
 
 def all_finite(values: Sequence[tf.Tensor]) -> tf.Tensor:
@@ -132,7 +151,8 @@ def all_finite(values: Sequence[tf.Tensor]) -> tf.Tensor:
     return tf.reduce_all(tf.stack(finite), axis=0)
 
 
-def sign() -> Manipulation:
+@keras.saving.register_keras_serializable("rnnparse")
+class sign(_Saved):
     """Replace each component of each example's gradient by its sign: −1, 0 or 1.
 
     The sum over the examples is then a vote.
@@ -141,13 +161,12 @@ def sign() -> Manipulation:
         Bernstein et al. (2018), signSGD: Compressed Optimisation for Non-Convex Problems.
     """
 
-    def signs(gradients: Gradients, losses: tf.Tensor) -> list[tf.Tensor]:
+    def __call__(self, gradients: Gradients, losses: tf.Tensor) -> list[tf.Tensor]:
         return [tf.sign(g) for g in gradients]
 
-    return signs
 
-
-class weight_each:
+@keras.saving.register_keras_serializable("rnnparse")
+class weight_each(_Saved):
     """Multiply each example's gradient by a weight.
 
     Args:
@@ -176,6 +195,16 @@ class weight_each:
 
     def __call__(self, gradients: Gradients, losses: tf.Tensor) -> list[tf.Tensor]:
         return scale_each(gradients, self.of(losses))
+
+    def get_config(self) -> dict[str, Any]:
+        """The arguments of the constructor."""
+        weights = self._weights if callable(self._weights) else np.asarray(self._weights)
+        return {"weights": keras.saving.serialize_keras_object(weights)}
+
+    @classmethod
+    def from_config(cls, config: dict[str, Any]) -> weight_each:
+        """The inverse of `get_config`."""
+        return cls(keras.saving.deserialize_keras_object(config["weights"]))
 
 
 def batch_weights(chain: Sequence[Manipulation], losses: tf.Tensor) -> list[tf.Tensor | None]:

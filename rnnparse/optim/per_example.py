@@ -20,6 +20,7 @@ from rnnparse.optim.example_gradients import (
     example_gradients,
     sum_over_parts,
 )
+from rnnparse.optim.freezing import refresh_training, trained_by
 from rnnparse.optim.gathering import gather_rows, plain
 from rnnparse.optim.independence import check_examples, refuse_mixing_layers
 from rnnparse.optim.manipulations import (
@@ -168,7 +169,8 @@ class PerExampleModel(keras.Model):
             per_example: manipulations; see `rnnparse.optim.manipulations`.
             chunk: how many examples are differentiated at once; None for the whole batch.
             reduction: `mean` or `sum` over the manipulated gradients of the batch.
-            kwargs: what else `keras.Model.compile` takes, but not `jit_compile`.
+            kwargs: what else `keras.Model.compile` takes. `jit_compile="auto"`, Keras's default,
+                stands for False here.
 
         Raises:
             ConfigError: an option out of range, a layer that mixes examples, or several replicas.
@@ -177,18 +179,55 @@ class PerExampleModel(keras.Model):
             raise ConfigError(f"chunk is {chunk}; it is a number of examples, or None")
         if reduction not in ("mean", "sum"):
             raise ConfigError(f"unknown reduction {reduction!r}; known are mean, sum")
-        if kwargs.get("jit_compile"):
+        if kwargs.get("jit_compile") not in (None, False, "auto"):
             raise ConfigError("per-example gradients do not run under XLA: leave jit_compile out")
         if self.distribute_strategy.num_replicas_in_sync > 1:
             raise ConfigError("per-example gradients do not run on several replicas")
         refuse_mixing_layers(self)
         self._chain, self._chunk, self._reduction = tuple(per_example), chunk, reduction
+        each = loss
         if loss is not None:
-            loss = keras.tree.map_structure(lambda x: None if x is None else _EachLoss(x), loss)
-        super().compile(optimizer, loss, **{**kwargs, "jit_compile": False})
+            each = keras.tree.map_structure(lambda x: None if x is None else _EachLoss(x), loss)
+        super().compile(optimizer, each, **{**kwargs, "jit_compile": False})
+        self._traced_for: Any = None
+        saved = {"loss": loss, "per_example": list(per_example), "chunk": chunk}
+        self._compile_config.config.update(saved, reduction=reduction)
 
-    def get_compile_config(self) -> None:
-        """None: manipulations are functions, which are not saved. Compile after loading."""
+    def compile_from_config(self, config: dict[str, Any]) -> None:
+        """Compile as a file says; `load_model` calls it and then restores the optimiser's state.
+
+        Functions of your own are found where `keras.saving.register_keras_serializable` or the
+        `custom_objects` of `load_model` name them.
+
+        Raises:
+            ConfigError: a function or an object that is not found.
+        """
+        try:
+            known = keras.saving.deserialize_keras_object(config)
+        except (TypeError, ValueError) as error:
+            reason = str(error).rpartition("Exception encountered: ")[2].partition(".")[0]
+            raise ConfigError(
+                f"{self.name} cannot be compiled as it was saved: {reason}; name the function in "
+                "load_model(…, custom_objects={…}), or leave the chain and the optimizer out by "
+                "load_model(…, compile=False)"
+            ) from error
+        self.compile(**known)
+        if self.built:
+            self.optimizer.build(self.trainable_variables)
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        """As for any Keras model; not by the class of functional models, which has no name."""
+        return PerExampleModel._unpickle_model, super().__reduce__()[1]
+
+    def make_train_function(self, force: bool = False) -> Any:
+        """As for any Keras model; made anew where other variables are trained than before."""
+        wanted = [id(v) for v in self.trainable_variables], id(self.optimizer), self.run_eagerly
+        known, self._traced_for = self._traced_for, wanted
+        if known not in (None, wanted) and not force:
+            refresh_training(self)
+            self._traced_for = (wanted[0], id(self.optimizer), wanted[2])
+            return self.train_function
+        return super().make_train_function(force)
 
     @property
     def losses(self) -> list[Any]:
@@ -290,12 +329,25 @@ def per_example(model: keras.Model) -> PerExampleModel:
     return _Trainer(model)
 
 
+@keras.saving.register_keras_serializable("rnnparse")
 class _Trainer(PerExampleModel):
     def __init__(self, model: keras.Model) -> None:
         super().__init__(name=model.name)
         self.model = model
+        trained_by(model, self)
         if hasattr(model, "output_names"):
             self.output_names = model.output_names
+        self.built = model.built
+
+    def get_config(self) -> dict[str, Any]:
+        return {"model": keras.saving.serialize_keras_object(self.model)}
+
+    @classmethod
+    def from_config(cls, config: dict[str, Any], custom_objects: Any = None) -> _Trainer:
+        return cls(keras.saving.deserialize_keras_object(config["model"], custom_objects))
+
+    def export(self, *args: Any, **kwargs: Any) -> Any:
+        return self.model.export(*args, **kwargs)
 
     def call(self, inputs: Any, training: bool | None = None) -> Any:
         return self.model(inputs, **_training(self.model, training))
