@@ -12,6 +12,7 @@ import pytest
 from rnnparse.cli import main
 from rnnparse.config import TrainingConfig
 from rnnparse.training import pipeline
+from rnnparse.trees.style import STYLES
 
 OPTIONS: dict[str, Any] = {
     "dev": "d.mrg",
@@ -67,16 +68,16 @@ def runs(monkeypatch: pytest.MonkeyPatch) -> list[tuple[TrainingConfig, str, boo
 
 def test_every_setting_has_an_option(runs: list[Any], capsys: pytest.CaptureFixture[str]) -> None:
     arguments = ["train", "t.mrg", "--out", "m", "--resume", "--overwrite", "--json"]
-    arguments += ["--prune-vectors", "--no-averaging", "--telemetry"]
+    arguments += ["--prune-vectors", "--no-averaging", "--telemetry", "--treebank-style", "cess"]
     for name, value in OPTIONS.items():
         arguments += ["--head-rules" if name == "heads" else f"--{name}".replace("_", "-")]
         arguments += [str(value)]
     assert main(arguments) == 0
     flags = {"prune_vectors": True, "averaging": False, "telemetry": True}
-    config = TrainingConfig(treebank="t.mrg", **flags, **OPTIONS)
+    config = TrainingConfig(treebank="t.mrg", style=STYLES["cess"], **flags, **OPTIONS)
     assert runs == [(config, "m", True, True)]
     assert json.loads(capsys.readouterr().out) == {"cvg_f1": 90.5}
-    covered = {"treebank", "folds", *flags, *OPTIONS}
+    covered = {"treebank", "folds", "style", *flags, *OPTIONS}
     assert covered == {field.name for field in fields(TrainingConfig)}
 
 

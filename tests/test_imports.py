@@ -63,6 +63,7 @@ WITH_TENSORFLOW = {
     "optim.manipulations",
     "optim.normal_equations",
     "optim.per_example",
+    "optim.seeds",
     "optim.slots",
     "optim.tape_jacobian",
     "training.keras_telemetry",
