@@ -132,6 +132,25 @@ def make_writable(folder: Path) -> None:
         pass
 
 
+def private_folder() -> Path:
+    """A folder among the temporary ones that belongs to this user, and that others cannot enter.
+
+    Raises:
+        OSError: it cannot be made, or somebody else has made it.
+    """
+    user = os.getuid() if hasattr(os, "getuid") else "user"  # on Windows each user has an own one
+    folder = Path(tempfile.gettempdir()) / f"rnnparse-{user}"
+    with contextlib.suppress(FileExistsError):
+        folder.mkdir(mode=0o700)
+    state = folder.lstat()
+    if not stat.S_ISDIR(state.st_mode):
+        raise NotADirectoryError(errno.ENOTDIR, "not a folder", str(folder))
+    if user != "user" and (state.st_uid != user or state.st_mode & 0o077):
+        raise PermissionError(errno.EPERM, "others have access to it", str(folder))
+    make_writable(folder)
+    return folder
+
+
 def hold_lock(path: Path) -> IO[bytes]:
     """Open a file that one process at a time can hold, until it is closed or the process ends.
 

@@ -15,8 +15,8 @@ from __future__ import annotations
 from typing import NamedTuple
 
 import numpy as np
-from numba import njit
 
+from rnnparse.compiled import njit
 from rnnparse.inference.cky import NEG_INF, grow
 from rnnparse.inference.heap import ENTRY, pop, push
 from rnnparse.threads import apart

@@ -10,8 +10,8 @@ from __future__ import annotations
 from typing import NamedTuple
 
 import numpy as np
-from numba import njit
 
+from rnnparse.compiled import njit
 from rnnparse.inference.cky import grow
 from rnnparse.inference.hashing import EMPTY, crowded, find_slot, intern, larger, new_table
 

@@ -7,8 +7,8 @@ from dataclasses import dataclass
 
 import numpy as np
 from nltk.tree import Tree
-from numba import njit
 
+from rnnparse.compiled import njit
 from rnnparse.invariants import FOREST, check
 from rnnparse.trees.binarize import INTERMEDIATE, binarize
 from rnnparse.trees.heads import HeadTable

@@ -7,8 +7,8 @@ tree with glue competes with one without.
 from __future__ import annotations
 
 import numpy as np
-from numba import njit
 
+from rnnparse.compiled import njit
 from rnnparse.inference.cky import NEG_INF, cell_index
 from rnnparse.inference.graph import (
     EDGES,

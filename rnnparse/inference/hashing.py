@@ -7,7 +7,8 @@ free slot. Inserting never moves a table: who inserts sees to it that it is not 
 from __future__ import annotations
 
 import numpy as np
-from numba import njit
+
+from rnnparse.compiled import njit
 
 EMPTY = -1
 

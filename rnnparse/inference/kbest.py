@@ -13,8 +13,8 @@ categories at its top, so that forbidding a chain above it cannot make a list to
 from __future__ import annotations
 
 import numpy as np
-from numba import njit
 
+from rnnparse.compiled import njit
 from rnnparse.inference.contents import export, intern_node, intern_sequence, new_contents
 from rnnparse.inference.derivations import (
     DERIVATIONS,

@@ -8,8 +8,8 @@ any tree that good, so that k-best enumeration over the kept edges is exact down
 from __future__ import annotations
 
 import numpy as np
-from numba import njit
 
+from rnnparse.compiled import njit
 from rnnparse.inference.cky import NEG_INF, cell_index, clear_column, find_item, new_column
 from rnnparse.inference.graph import EDGES, VERTICES, add_edge, add_vertex, end_cell, with_room
 

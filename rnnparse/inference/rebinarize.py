@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import numpy as np
-from numba import njit
 
+from rnnparse.compiled import njit
 from rnnparse.inference.hashing import intern, new_table
 from rnnparse.trees.head_kernel import find_head
 

@@ -8,8 +8,8 @@ unary chains are many, the trees in a wide one grow in number exponentially.
 from __future__ import annotations
 
 import numpy as np
-from numba import njit
 
+from rnnparse.compiled import njit
 from rnnparse.inference.cky import cell_index, find_item, inside_chart
 from rnnparse.inference.glue import glue_graph, glue_scores
 from rnnparse.inference.graph import EDGES, add_vertex, new_graph

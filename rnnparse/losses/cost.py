@@ -7,7 +7,8 @@ from typing import Protocol
 
 import numpy as np
 from nltk.tree import Tree
-from numba import njit
+
+from rnnparse.compiled import njit
 
 
 class SpanForest(Protocol):

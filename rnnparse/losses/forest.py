@@ -14,8 +14,8 @@ from typing import Any, Protocol
 
 import numpy as np
 import tensorflow as tf
-from numba import njit
 
+from rnnparse.compiled import njit
 from rnnparse.losses.external import external_loss
 from rnnparse.losses.objectives import log_likelihood_weights, risk_weights
 from rnnparse.losses.surfacing import call_numpy

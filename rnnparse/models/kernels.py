@@ -11,9 +11,10 @@ from collections.abc import Callable
 from typing import Any
 
 import numpy as np
-from numba import njit, types
+from numba import types
 from numba.extending import overload
 
+from rnnparse.compiled import njit
 from rnnparse.models.batch import check_positions, check_structure, number_marked
 from rnnparse.threads import apart
 

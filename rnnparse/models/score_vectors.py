@@ -7,8 +7,8 @@ s(y) = Σ_k v_k · φ_k(y), so that φ is the derivative of the score by v.
 from __future__ import annotations
 
 import numpy as np
-from numba import njit
 
+from rnnparse.compiled import njit
 from rnnparse.models.batch import LevelBatch, check_positions
 
 

@@ -7,8 +7,8 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 import numpy as np
-from numba import njit
 
+from rnnparse.compiled import njit
 from rnnparse.invariants import STORE, check, trusted
 from rnnparse.models.batch import LevelBatch, number_marked
 from rnnparse.models.keys import KeyTable, child_categories

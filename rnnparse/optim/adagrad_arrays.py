@@ -7,7 +7,8 @@ Derivatives whose square is below the normal numbers of the dtype count as 0.
 from __future__ import annotations
 
 import numpy as np
-from numba import njit
+
+from rnnparse.compiled import njit
 
 
 def adagrad_rows(

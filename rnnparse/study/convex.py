@@ -12,8 +12,8 @@ from collections.abc import Callable
 from typing import NamedTuple
 
 import numpy as np
-from numba import njit
 
+from rnnparse.compiled import njit
 from rnnparse.errors import ConfigError
 from rnnparse.models.objective import loss_gradients_at
 from rnnparse.models.parameters import Parameters

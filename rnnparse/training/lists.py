@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import logging
 import os
 from collections.abc import Callable, Sequence
@@ -12,7 +13,7 @@ import numpy as np
 from tqdm import tqdm
 
 from rnnparse.errors import ConfigError
-from rnnparse.files import make_writable, read_arrays, write_arrays
+from rnnparse.files import make_writable, private_folder, read_arrays, write_arrays
 from rnnparse.inference.decode import Decoder, Parse
 from rnnparse.inference.forest import Forest
 from rnnparse.invariants import LISTS, check
@@ -28,6 +29,8 @@ _TREE_FIELDS = ("root", "logp")
 def cache_folder(given: str | None) -> Path:
     """The folder for k-best lists: the given one, else the user's cache folder.
 
+    Where the latter cannot be written to, a private folder among the temporary ones.
+
     Raises:
         ConfigError: it cannot be made or written to.
     """
@@ -35,11 +38,22 @@ def cache_folder(given: str | None) -> Path:
     folder = Path(given) if given else Path(base) / "rnnparse"
     try:
         make_writable(folder)
+        return folder
     except OSError as error:
-        raise ConfigError(
-            f"cannot write k-best lists to the folder {folder} ({error.strerror}); "
-            "name another with --cache"
-        ) from error
+        wrong = f"cannot write k-best lists to the folder {folder} ({error.strerror})"
+    private = None if given else _private_instead(wrong)
+    if private is None:
+        raise ConfigError(f"{wrong}; name another with --cache")
+    return private
+
+
+@functools.cache  # one warning is enough
+def _private_instead(wrong: str) -> Path | None:
+    try:
+        folder = private_folder()
+    except OSError:
+        return None
+    _LOG.warning("%s; they go to %s; name another folder with --cache", wrong, folder)
     return folder
 
 
@@ -66,10 +80,10 @@ def candidate_lists(
         progress: whether to show a progress bar.
         what: what the bar says.
     """
-    folder.mkdir(parents=True, exist_ok=True)
     made: list[Decoder] = []
     making = Lock()
     damaged: list[Path] = []
+    lost: list[OSError] = []
 
     def shared_decoder() -> Decoder:
         with making:
@@ -87,7 +101,10 @@ def candidate_lists(
                 damaged.append(file)
         parses = [shared_decoder().parse(tokens, k) for tokens in chunk]
         if file.is_file() or not os.path.lexists(file):  # a pipe or a folder is not ours
-            _write(file, parses)
+            try:
+                _write(file, parses)
+            except OSError as error:
+                lost.append(error)
         return parses
 
     found: list[Parse] = []
@@ -99,10 +116,16 @@ def candidate_lists(
         _LOG.warning(
             "%s: %d of the files with candidate lists damaged; made again", folder, len(damaged)
         )
+    if lost:
+        _LOG.warning(
+            "%d files with candidate lists cannot be kept in %s (%s); the run goes on without them",
+            len(lost), folder, lost[0].strerror,
+        )
     return found
 
 
 def _write(file: Path, parses: Sequence[Parse]) -> None:
+    file.parent.mkdir(parents=True, exist_ok=True)
     arrays = {
         name: np.concatenate([getattr(parse.forest, name) for parse in parses])
         for name in (*_NODE_FIELDS, *_TREE_FIELDS)

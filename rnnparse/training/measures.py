@@ -6,8 +6,8 @@ from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
-from numba import njit
 
+from rnnparse.compiled import njit
 from rnnparse.threads import apart
 
 BINS = 40

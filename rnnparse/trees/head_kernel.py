@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from numba import njit
 from numpy.typing import NDArray
+
+from rnnparse.compiled import njit
 
 
 @njit(cache=True, nogil=True)

@@ -1,6 +1,8 @@
 from __future__ import annotations
 
+import errno
 import os
+import tempfile
 import threading
 from pathlib import Path
 from typing import Any
@@ -9,7 +11,7 @@ import numpy as np
 import pytest
 
 from rnnparse.errors import ConfigError
-from rnnparse.files import read_arrays, write_arrays
+from rnnparse.files import private_folder, read_arrays, write_arrays
 from rnnparse.inference.decode import Decoder, Parse
 from rnnparse.training import lists
 from rnnparse.training.lists import cache_folder, candidate_lists
@@ -186,3 +188,29 @@ def test_a_pipe_in_a_cache_is_neither_read_nor_written(tmp_path: Path) -> None:
     other.mkdir()
     assert_equal(made(tmp_path, Counting()), first)
     assert one.is_fifo() and other.is_dir()
+
+
+def test_an_unwritable_home_is_replaced_with_one_note(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    (tmp_path / "file").touch()
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "file"))
+    monkeypatch.setattr(tempfile, "tempdir", str(tmp_path))
+    folders = {cache_folder(None), cache_folder(None)}
+    assert folders == {private_folder()} and private_folder().parent == tmp_path
+    (record,) = caplog.records
+    assert "cannot write k-best lists" in record.getMessage()
+    assert "name another folder with --cache" in record.getMessage()
+
+
+def test_lists_that_cannot_be_kept_are_made_all_the_same(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    def full(*args: Any) -> None:
+        raise OSError(errno.ENOSPC, "No space left on device")
+
+    monkeypatch.setattr(lists, "write_arrays", full)
+    decoder = Counting()
+    assert len(made(tmp_path, decoder)) == len(SENTENCES) and decoder.calls == 1
+    (record,) = caplog.records
+    assert "No space left on device" in record.getMessage()
