@@ -1,4 +1,4 @@
-"""Compiled code where it cannot be kept: read-only installations, full disks, strangers' folders."""
+"""Compiled code where it cannot be kept: read-only installations, full disks, folders of others."""
 
 from __future__ import annotations
 

@@ -15,12 +15,13 @@ ROOT = Path(__file__).resolve().parents[1]
 PACKAGE = ROOT / "rnnparse"
 
 # What each part may import of the package, besides itself and `errors`.
-_TREES = {"trees"}
+_TREES = {"trees", "compiled"}
 _GRAMMAR = _TREES | {"grammar", "files", "invariants", "threads"}
 _MODELS = _GRAMMAR | {"inference", "models", "losses", "optim"}
 _PARSER = _MODELS | {"folders", "model_folder", "parser", "nltk_parser", "sentences"}
 _TRAINING = _PARSER | {"config", "evaluation", "json_text", "training", "__version__"}
 ALLOWED = {
+    "compiled": {"files"},
     "errors": set[str](),
     "files": {"json_text"},
     "json_text": set[str](),
@@ -34,7 +35,7 @@ ALLOWED = {
     "inference": _GRAMMAR | {"inference"},
     "models": _MODELS,
     "losses": _TREES | {"losses"},
-    "optim": {"optim"},
+    "optim": {"compiled", "optim"},
     "model_folder": _MODELS | {"folders"},
     "sentences": _TREES,
     "parser": _PARSER,
