@@ -137,9 +137,7 @@ COUNTS: Table = {
 }
 
 
-def check(
-    what: str, table: Table, arrays: Mapping[str, Any], **sizes: int
-) -> dict[str, int]:
+def check(what: str, table: Table, arrays: Mapping[str, Any], **sizes: int) -> dict[str, int]:
     """Raise ValueError where an array is not as its entry says.
 
     Args:

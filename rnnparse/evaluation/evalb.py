@@ -87,9 +87,7 @@ class Evaluation:
 
     def missing(self) -> dict[str, int]:
         """How many sentences are missing from the totals for each of `totals.REASONS`."""
-        return {
-            reason: sum(row.reason == reason for row in self.sentences) for reason in REASONS
-        }
+        return {reason: sum(row.reason == reason for row in self.sentences) for reason in REASONS}
 
     def format_table(self) -> str:
         """What EVALB prints on standard output; after a stop, only the rows up to there."""

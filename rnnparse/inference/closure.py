@@ -217,8 +217,15 @@ def unary_closure(ptr, rule, category):
     for s in range(symbols):
         parent[ptr[s] : ptr[s + 1]] = s
     chains = Chains(
-        ptr, rule, parent, category, np.empty(symbols), np.empty(symbols, np.int64),
-        np.zeros(category.max() + 2, np.int64), np.empty(rules + 1, ENTRY), np.zeros(2, np.int64),
+        ptr,
+        rule,
+        parent,
+        category,
+        np.empty(symbols),
+        np.empty(symbols, np.int64),
+        np.zeros(category.max() + 2, np.int64),
+        np.empty(rules + 1, ENTRY),
+        np.zeros(2, np.int64),
     )
     below, top, logp = np.empty(1024, np.int32), np.empty(1024, np.int32), np.empty(1024)
     count = 0

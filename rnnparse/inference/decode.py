@@ -58,9 +58,18 @@ class Decoder:
         stop = stop_flag()
         emissions = self.grammar.lexicon.emissions(tokens)
         (cat, left, right, start, end, root), logp, glued = best_forest(
-            len(tokens), k, emissions.ptr, emissions.symbol, emissions.logp, self._rules,
-            first_window(len(tokens), k), WINDOW_FACTOR, EFFORT * k * (len(tokens) + 10),
-            len(self.grammar.pcfg.categories), self._heads, stop,
+            len(tokens),
+            k,
+            emissions.ptr,
+            emissions.symbol,
+            emissions.logp,
+            self._rules,
+            first_window(len(tokens), k),
+            WINDOW_FACTOR,
+            EFFORT * k * (len(tokens) + 10),
+            len(self.grammar.pcfg.categories),
+            self._heads,
+            stop,
         )
         if stop[0]:
             raise Abandoned

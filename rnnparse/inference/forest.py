@@ -52,9 +52,7 @@ class Forest:
 
 
 @njit(cache=True, nogil=True)
-def _first_unsound(
-    left: np.ndarray, right: np.ndarray, start: np.ndarray, end: np.ndarray
-) -> int:
+def _first_unsound(left: np.ndarray, right: np.ndarray, start: np.ndarray, end: np.ndarray) -> int:
     """The first node whose children are not as `Forest` has it; -1 where there is none.
 
     As children divide their parent's span, no node occurs twice in a tree.
@@ -158,9 +156,7 @@ class ForestBuilder:
                 left = done.pop()
                 start = self._nodes[left][3]
                 end = self._nodes[left if right < 0 else right][4]
-                done.append(
-                    self._intern((self._category(node.label()), left, right, start, end))
-                )
+                done.append(self._intern((self._category(node.label()), left, right, start, end)))
         return done[0]
 
     def _category(self, label: str) -> int:

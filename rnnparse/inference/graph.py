@@ -61,8 +61,11 @@ class Graph(NamedTuple):
 def new_graph(n, items):
     """An empty graph for a sentence of n tokens with a chart of so many items."""
     return Graph(
-        np.empty(n * (n + 1) // 2 + n, CELL), np.empty(4096, EDGE), np.empty(2048 + n, VERTEX),
-        np.full(items, -1, np.int32), np.zeros(3, np.int64),
+        np.empty(n * (n + 1) // 2 + n, CELL),
+        np.empty(4096, EDGE),
+        np.empty(2048 + n, VERTEX),
+        np.full(items, -1, np.int32),
+        np.zeros(3, np.int64),
     )
 
 
@@ -70,7 +73,10 @@ def new_graph(n, items):
 def with_room(graph, edges, vertices):
     """The same graph with room for so many edges and vertices in all."""
     return Graph(
-        graph.cells, grow(graph.edges, edges), grow(graph.vertices, vertices), graph.vertex_of,
+        graph.cells,
+        grow(graph.edges, edges),
+        grow(graph.vertices, vertices),
+        graph.vertex_of,
         graph.size,
     )
 

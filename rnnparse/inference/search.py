@@ -81,8 +81,17 @@ def best_forest(
         graph, pruned = prune(n, chart, rules, graph, threshold, stop)
         lex_vertex = _lexical_vertices(chart, graph, lex_ptr, lex_symbol)
         candidates, dropped, ended = enumerate_trees(
-            n, k, threshold, 2 * categories, graph, lex_ptr, lex_vertex, lex_logp,
-            n if glued else -1, effort + 2 * graph.size[EDGES] + lex_symbol.shape[0], stop,
+            n,
+            k,
+            threshold,
+            2 * categories,
+            graph,
+            lex_ptr,
+            lex_vertex,
+            lex_logp,
+            n if glued else -1,
+            effort + 2 * graph.size[EDGES] + lex_symbol.shape[0],
+            stop,
         )
         complete = ended and not (few_pieces or pruned or dropped)
         if candidates.root.shape[0] >= k or complete or (ended and window > WIDEST_WINDOW):

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from typing import Any
 
 import numpy as np
@@ -112,7 +112,8 @@ class ExampleSubgradients:
         trees = restrict(batch, chosen[:, None], np.zeros(len(chosen)))
         example = np.searchsorted(first, chosen, side="right") - 1 - start
         example = example.astype(np.int32)
-        differentiate = self._by_arrays if self._model.engine == "numba" else self._by_tape
+        by_arrays = self._model.engine == "numba"
+        differentiate = self._by_arrays(trees) if by_arrays else self._by_tape
         parts = []
         for i in range(stop - start):
             own = np.flatnonzero(example == i)
@@ -130,21 +131,26 @@ class ExampleSubgradients:
         places = [tf.constant(rows[x.name], tf.int64) for x in variables]
         return ExampleGradients(tf.constant(losses[start:stop]), variables, values, places)
 
-    def _by_arrays(self, trees: LevelBatch, weights: np.ndarray) -> Gradients:
-        """The derivatives of one sentence's weighted trees by the kernels."""
+    def _by_arrays(self, trees: LevelBatch) -> Callable[[LevelBatch, np.ndarray], Gradients]:
+        """What differentiates the weighted trees of a sentence among these, by the kernels."""
         model = self._model
         leaves = np.asarray(tf.gather(model.vectors.value, trees.words))
         W, v = (np.asarray(x.value.read_value()) for x in (model.W, model.v))
         wanted = model.W.trainable, model.vectors.trainable
-        structure = (trees.rows, trees.key, trees.left, trees.right)
-        vectors, _ = kernels.forward(leaves, W, v, *structure)
-        _, by_W, by_v, by_words = kernels.backward(
-            W, v, *structure, trees.root, vectors, len(leaves), weights, False, *wanted
-        )
-        return Gradients(trees.rows, by_W, by_v, trees.words, by_words)
+
+        def differentiate(part: LevelBatch, weights: np.ndarray) -> Gradients:
+            words = leaves[np.searchsorted(trees.words, part.words)]
+            structure = (part.rows, part.key, part.left, part.right)
+            vectors, _ = kernels.forward(words, W, v, *structure)
+            _, by_W, by_v, by_words = kernels.backward(
+                W, v, *structure, part.root, vectors, len(words), weights, False, *wanted
+            )
+            return Gradients(part.rows, by_W, by_v, part.words, by_words)
+
+        return differentiate
 
     def _by_tape(self, trees: LevelBatch, weights: np.ndarray) -> Gradients:
-        """The same by TensorFlow."""
+        """The derivatives of a sentence's weighted trees by TensorFlow."""
         none = np.zeros(0, weights.dtype)
         values: dict[str, Any] = dict.fromkeys(Parameters._fields, none)
         names = [variable.name for variable in self._model.trainable_variables]

@@ -339,6 +339,11 @@ class _Trainer(PerExampleModel):
             self.output_names = model.output_names
         self.built = model.built
 
+    @property
+    def metrics(self) -> list[Any]:
+        # Those of the layers of the model within, which Keras leaves out of an outer model.
+        return [*super().metrics, *keras.layers.Layer.metrics.fget(self.model)]
+
     def get_config(self) -> dict[str, Any]:
         return {"model": keras.saving.serialize_keras_object(self.model)}
 

@@ -136,9 +136,7 @@ def _write(file: Path, parses: Sequence[Parse]) -> None:
     write_arrays(file, arrays)
 
 
-def _read(
-    file: Path, sentences: Sequence[Sequence[str]], k: int, categories: int
-) -> list[Parse]:
+def _read(file: Path, sentences: Sequence[Sequence[str]], k: int, categories: int) -> list[Parse]:
     """The parses of a part.
 
     Raises:

@@ -128,9 +128,7 @@ def is_written(out: Path) -> bool:
     """Whether the model folder is there and has the logs of the unfinished run, so is its own."""
     try:
         logs = _files(_folder(out), _LOG_FILE)
-        return bool(logs) and all(
-            (out / log.name).read_bytes() == log.read_bytes() for log in logs
-        )
+        return bool(logs) and all((out / log.name).read_bytes() == log.read_bytes() for log in logs)
     except OSError:
         return False
 

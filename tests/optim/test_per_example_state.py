@@ -213,3 +213,22 @@ def test_the_check_of_examples_restores_all_that_it_changes() -> None:
     model.check_examples(X, {"a": Y, "b": Y})
     for variable, value in zip(everything, before, strict=True):
         np.testing.assert_array_equal(variable.numpy(), value, variable.path)
+
+
+class Counting(keras.Model):
+    """Keeps a metric of what it is called with."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.upper, self.seen = layers.Dense(2), keras.metrics.Mean(name="seen")
+
+    def call(self, x: Any) -> Any:
+        self.seen.update_state(x)
+        return self.upper(x)
+
+
+def test_metrics_of_the_model_within_are_updated_once_and_reported() -> None:
+    model = per_example(Counting())
+    model.compile("sgd", "mse", per_example=[clip_each(1.0)], chunk=4)
+    reported = fit(model, 2).history["seen"]
+    np.testing.assert_allclose(reported, [X.mean(), X.mean()], rtol=1e-5)
