@@ -54,6 +54,7 @@ WITH_TENSORFLOW = {
     "losses.external",
     "losses.forest",
     "losses.structured",
+    "losses.surfacing",
     "optim.adagrad",
     "optim.example_gradients",
     "optim.freezing",
