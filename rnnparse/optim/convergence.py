@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import NamedTuple
 
 
@@ -22,7 +22,10 @@ class StepResult:
         gradient_norm: ‖g‖ before the step.
         cosine: before the step, the largest |cosine| of the angle between r and a column of J,
             0 at a minimum, whatever the units of residuals and parameters.
-        tries: values of μ that were tried.
+        tries: steps that were tried.
+        evaluations: of the residuals, besides that before the step.
+        restricted: whether the step was as good as the model predicted but ended at the edge of the
+            trust region, which has grown since, so that its length says nothing.
     """
 
     cost_before: float
@@ -36,6 +39,8 @@ class StepResult:
     gradient_norm: float
     cosine: float
     tries: int
+    evaluations: int
+    restricted: bool
 
 
 class Tolerances(NamedTuple):
@@ -43,9 +48,9 @@ class Tolerances(NamedTuple):
 
     Attributes:
         gradient: stop where `StepResult.cosine` is no larger.
-        step: stop where `StepResult.relative_step` is no larger.
+        step: stop where `StepResult.relative_step` is no larger, unless the step was restricted.
         cost: stop where neither the predicted nor the actual reduction is a larger part of the
-            cost.
+            cost, unless the step was restricted.
     """
 
     gradient: float = 1e-10
@@ -56,6 +61,8 @@ class Tolerances(NamedTuple):
         """`gradient`, `step`, `cost`, `stalled` (no μ lowered the cost), or an empty string."""
         if result.cosine <= self.gradient:
             return "gradient"
+        if result.restricted:
+            return ""
         if result.relative_step <= self.step:
             return "step"
         largest = max(result.predicted, result.cost_before - result.cost)
@@ -69,12 +76,15 @@ class MinimizeResult:
     """How a minimisation ended.
 
     Attributes:
-        reason: see `Tolerances.reached`; `steps`: none of these, but no step was left. Variables
-            of float32 mostly end with `stalled`: no step of theirs is fine enough.
+        reason: see `Tolerances.reached`; `steps`: none of these, but no step was left; `callback`:
+            a callback stopped it. Variables of float32 mostly end with `stalled`: no step of theirs
+            is fine enough.
         cost: ½ ‖r‖² + ½ Σ l θ² at the end.
         history: all steps.
+        logs: by name, what callbacks saw after each epoch; empty where there are no epochs.
     """
 
     reason: str
     cost: float
     history: list[StepResult]
+    logs: dict[str, list[float]] = field(default_factory=dict)

@@ -2,17 +2,26 @@
 
 from __future__ import annotations
 
+import copy
 import functools
 from collections.abc import Callable, Sequence
-from typing import Any, NamedTuple
+from typing import Any
 
 import keras
 import numpy as np
 import tensorflow as tf
 
+from rnnparse.optim.bounds import Bound, Bounds
 from rnnparse.optim.convergence import MinimizeResult, StepResult, Tolerances
-from rnnparse.optim.normal_equations import Blocks, NormalEquations, check_size, normal_equations
-from rnnparse.optim.tape_jacobian import TapeJacobian, is_traced
+from rnnparse.optim.normal_equations import (
+    Blocks,
+    NormalEquations,
+    memory_needed,
+    normal_equations,
+)
+from rnnparse.optim.tape_jacobian import TapeJacobian, is_traced, real_rows
+from rnnparse.optim.trial import Trial, check_start, report
+from rnnparse.optim.trust_region import TrustRegion, shrinkage
 
 Residuals = Callable[..., Any]
 Jacobian = Callable[..., Blocks]
@@ -20,32 +29,54 @@ Jacobian = Callable[..., Blocks]
 # A reduction by a smaller part of the cost is lost in rounding.
 _VISIBLE = np.finfo(np.float64).eps
 
+# Of geodesic acceleration: the part of a step at which it is measured, how much of the parameters
+# a step may be at most (further away a second-order term says nothing), and by how much of its
+# length it may be bent (the values of Transtrum & Sethna).
+_PART, _FAR, _BENT = 0.1, 0.1, 0.75
+
 
 class LevenbergMarquardt:
-    """Minimises ½ ‖r(θ)‖² + ½ Σ l θ² over variables θ.
+    """Minimises ½ ‖r(θ)‖² + ½ Σ l θ² over variables θ, within bounds if there are any.
 
     A step δ solves (JᵀJ + L + μ D) δ = −(Jᵀr + L θ), J the Jacobian of r and L = diag(l), in
-    float64 by Cholesky, in the smaller of parameter and residual space. D is Marquardt's scaling
-    diag(JᵀJ) + L, by which the units of the parameters do not matter, or rather the largest that
-    it has been, as in MINPACK: saturated units of a network would else run away. A step that
-    lowers the cost is accepted; μ then falls by up to 3 where the gain ratio is good, and rises by
-    up to 2 where it is poor. Else μ rises by 2, 4, 8 … until one does, as it does where the matrix
-    is not positive definite. Residuals that are not finite count as a higher cost. The cost is
+    float64: from a QR decomposition of J for up to 128 parameters, else by Cholesky in the smaller
+    of parameter and residual space. D is Marquardt's scaling diag(JᵀJ) + L, by which the units of
+    the parameters do not matter, or rather the largest that it has been, as in MINPACK: saturated
+    units of a network would else run away.
+
+    μ is chosen so that the step stays within a trust region ‖√D δ‖ ≤ Δ, as in MINPACK. A step that
+    lowers the cost is accepted. Δ doubles where the cost fell as predicted, and shrinks, two- to
+    tenfold, where it did not. Residuals that are not finite count as a higher cost. The cost is
     that of the values as stored: variables of float32 are rounded before they are judged.
 
+    Steps of at most a tenth of ‖√D θ‖ are bent by geodesic acceleration, half of the second-order
+    term along δ, at the price of one more evaluation of r. In curved valleys, as those of networks,
+    this saves most of the steps.
+
     Where r has kinks, as the hinge has, J is an element of its generalised Jacobian, and the
-    method a semismooth Gauss–Newton method. With a minibatch a step fits that batch: keep μ from
-    falling with `damping_range`, else each step forgets the batches before.
+    method a semismooth Gauss–Newton method; turn the acceleration off there. With a minibatch a
+    step fits that batch: keep μ from falling with `damping_range`, else each step forgets the
+    batches before.
+
+    Parameters at a bound that the way down leads across are held for a step; the others' step is
+    cut off at their bounds. Variables that begin outside are moved to the nearest bound.
+
+    The real and imaginary parts of complex residuals count as residuals of their own.
 
     Attributes:
-        damping: μ for the next step.
+        damping: μ of the last step.
 
     Args:
         variables: Keras or TensorFlow variables of any float dtype.
-        damping: μ before the first step.
-        damping_range: the least and the greatest μ. A step is given up above the greatest; μ is
-            then as before.
+        damping: μ of the first step, whose length is the first Δ; None for as much as keeps that
+            step within ‖√D θ‖.
+        damping_range: the least and the greatest μ. A step is given up above the greatest; the
+            trust region is then as before.
         l2: l, a number, or for each variable a number or an array that broadcasts to it.
+        bounds: for each variable None or a pair, its least and greatest values, each a number or an
+            array that broadcasts to it; None for no bounds at all.
+        acceleration: whether to bend the steps. It needs J as a whole, and is left out where
+            `memory_limit` has no room for that.
         memory_limit: bytes that the equations may take.
         chunk: residuals differentiated at once, which bounds the memory of the tape.
 
@@ -54,9 +85,10 @@ class LevenbergMarquardt:
 
     Reference:
         Marquardt (1963), An Algorithm for Least-Squares Estimation of Nonlinear Parameters;
-        Moré (1978), The Levenberg–Marquardt Algorithm: Implementation and Theory (for D);
-        Nielsen (1999), Damping Parameter in Marquardt's Method (for μ); Madsen, Nielsen & Tingleff
-        (2004), Methods for Non-Linear Least Squares Problems, algorithm 3.16.
+        Moré (1978), The Levenberg–Marquardt Algorithm: Implementation and Theory (for D and Δ);
+        Nocedal & Wright (2006), Numerical Optimization, chapters 4 and 10;
+        Transtrum & Sethna (2012), Improvements to the Levenberg–Marquardt Algorithm for Nonlinear
+        Least-Squares Minimization, arXiv:1201.5885 (for the acceleration).
 
     Example:
         >>> x = tf.Variable([-1.2, 1.0], dtype="float64")
@@ -70,39 +102,47 @@ class LevenbergMarquardt:
         self,
         variables: Sequence[Any],
         *,
-        damping: float = 1e-3,
-        damping_range: tuple[float, float] = (1e-12, 1e15),
+        damping: float | None = None,
+        damping_range: tuple[float, float] = (1e-16, 1e15),
         l2: Any = 0.0,
+        bounds: Sequence[Bound] | None = None,
+        acceleration: bool = True,
         memory_limit: float = 4e9,
         chunk: int = 64,
     ) -> None:
         self._variables = [v.value if isinstance(v, keras.Variable) else v for v in variables]
         if not self._variables or not all(v.dtype.is_floating for v in self._variables):
             raise ValueError("needs at least one variable, and only such of a float dtype")
+        self._cautious = damping is None
+        damping = damping_range[0] if damping is None else damping
         if not 0 < damping_range[0] <= damping <= damping_range[1] < np.inf:
             raise ValueError(f"damping {damping} must be positive and within {damping_range}")
         self._sizes = [int(np.prod(v.shape)) for v in self._variables]
-        each = list(l2) if np.iterable(l2) else [l2] * len(self._variables)
-        if len(each) != len(self._variables):
-            raise ValueError(f"l2 has {len(each)} weights for {len(self._variables)} variables")
-        self._l2 = _flat(
-            [
-                np.broadcast_to(np.asarray(weight, np.float64), variable.shape)
-                for weight, variable in zip(each, self._variables, strict=True)
-            ]
-        )
-        if not np.all((self._l2 >= 0) & np.isfinite(self._l2)):
-            raise ValueError("l2 must be finite and not negative")
+        self._l2 = _weights(l2, self._variables)
         self._root_l2 = np.sqrt(self._l2)
-        self.damping, self.damping_range = float(damping), damping_range
+        dtypes = [v.dtype.as_numpy_dtype for v in self._variables]
+        shapes = [v.shape for v in self._variables]
+        self._bounds = None if bounds is None else Bounds(bounds, shapes, dtypes)
+        # Differences of r, at a tenth of a step, must stand out from the variables' rounding.
+        self._near = 1e4 * max(float(np.finfo(dtype).eps) for dtype in dtypes)
+        self.damping_range = damping_range
+        self._region = TrustRegion(np.inf, float(damping))
         self._largest = np.zeros(len(self._l2))
-        self._memory_limit, self._tape = memory_limit, TapeJacobian(self._variables, chunk)
+        self._values: np.ndarray | None = None  # r where the last step ended
+        self._acceleration, self._memory_limit = acceleration, memory_limit
+        self._tape = TapeJacobian(self._variables, chunk)
+
+    @property
+    def damping(self) -> float:
+        return self._region.damping
 
     def step(
         self,
         residuals: Residuals,
         jacobian: Jacobian | None = None,
         data: Sequence[Any] = (),
+        *,
+        fresh: bool = True,
     ) -> StepResult:
         """One step, on a whole problem or on a minibatch of it.
 
@@ -113,6 +153,8 @@ class LevenbergMarquardt:
             jacobian: gives J, float [B, P], or its rows in blocks, columns in the order of the
                 variables, each flattened; called with `data`. Default: by tape.
             data: arguments of the two, tensors or nests of them.
+            fresh: whether r may have changed since the last step left it. False saves an
+                evaluation, where residuals, data, and variables are the same as then.
 
         Returns:
             What was done; where nothing was, see `Tolerances.reached` for why.
@@ -132,19 +174,17 @@ class LevenbergMarquardt:
         evaluate = functools.partial(residuals, *data)
         stored = [variable.numpy() for variable in self._variables]
         start = _flat(stored)
-        values, cost = self._evaluate(evaluate, start)
-        _check_start(values, cost)
-        check_size(len(values), len(start), self._memory_limit)
-        if jacobian is None:
-            blocks: Blocks = self._tape.blocks(residuals, len(values), data)
-        else:
-            blocks = jacobian(*data)
-        with np.errstate(over="ignore", invalid="ignore"):
-            equations = normal_equations(blocks, values, start, self._l2, self._largest)
-        self._largest = equations.largest
         accepted = False
         try:
-            result = self._descend(equations, evaluate, start, cost)
+            if self._bounds is not None:
+                start = self._move(self._bounds.clip(start))
+                stored = [variable.numpy() for variable in self._variables]
+            if fresh or self._values is None:
+                self._values = self._evaluate(evaluate, start)[0]
+            values, cost = self._values, self._cost(self._values, start)
+            check_start(values, cost)
+            equations = self._equations(residuals, jacobian, data, values, start)
+            result = self._descend(equations, evaluate, start, values, cost)
             accepted = result.accepted
         finally:
             if not accepted:
@@ -178,13 +218,14 @@ class LevenbergMarquardt:
         history: list[StepResult] = []
         reason = ""
         while not reason and len(history) < steps:
-            history.append(self.step(residuals, jacobian))
+            history.append(self.step(residuals, jacobian, fresh=not history))
             reason = tolerances.reached(history[-1])
         return MinimizeResult(reason or "steps", history[-1].cost, history)
 
     def state(self) -> list[np.ndarray]:
-        """μ [] and D [P], float64: what a checkpoint needs besides the variables."""
-        return [np.array(self.damping), self._largest.copy()]
+        """Δ [], μ [] and D [P], float64: what a checkpoint needs besides the variables."""
+        region = self._region
+        return [np.array(region.radius), np.array(region.damping), self._largest.copy()]
 
     def restore(self, state: Sequence[np.ndarray]) -> None:
         """Go on from a `state`.
@@ -192,56 +233,125 @@ class LevenbergMarquardt:
         Raises:
             ValueError: it is of an optimiser of other variables.
         """
-        damping, largest = state
-        if np.shape(largest) != self._largest.shape:
+        if len(state) != 3 or np.shape(state[2]) != self._largest.shape:
             raise ValueError("the state is of an optimiser of other variables")
-        self.damping, self._largest = float(damping), np.array(largest, np.float64)
+        radius, damping, largest = state
+        self._region = TrustRegion(float(radius), float(damping))
+        self._largest = np.array(largest, np.float64)
 
     def cost(self, residuals: Residuals, data: Sequence[Any] = ()) -> float:
         """½ ‖r‖² + ½ Σ l θ² at the present values; arguments as for `step`."""
         parameters = _flat([variable.numpy() for variable in self._variables])
         return self._evaluate(functools.partial(residuals, *data), parameters)[1]
 
-    def _descend(
-        self, equations: NormalEquations, residuals: Residuals, start: np.ndarray, cost: float
-    ) -> StepResult:
-        """Raise μ until the cost falls, or cannot be seen to fall any more."""
-        tries: list[_Try] = []
-        damping, growth = float(np.clip(self.damping, *self.damping_range)), 2.0
-        while damping <= self.damping_range[1]:
-            tries.append(self._attempt(equations, residuals, start, cost, damping))
-            last = tries[-1]
-            if last.cost < cost:
-                factor = max(1 / 3, 1 - (2 * (cost - last.cost) / last.predicted - 1) ** 3)
-                self.damping = float(np.clip(damping * factor, *self.damping_range))
-                return _result(equations, cost, last, len(tries), accepted=True)
-            if last.predicted <= _VISIBLE * cost:
-                break
-            damping, growth = damping * growth, 2 * growth
-        return _result(equations, cost, tries[0], len(tries), accepted=False)
+    def _equations(
+        self,
+        residuals: Residuals,
+        jacobian: Jacobian | None,
+        data: Sequence[Any],
+        values: np.ndarray,
+        start: np.ndarray,
+    ) -> NormalEquations:
+        """The equations at θ = start, without the parameters that a bound holds."""
+        need = memory_needed(len(values), len(start), self._memory_limit)
+        whole = need + 8 * values.size * start.size
+        keep = self._acceleration and whole <= self._memory_limit
+        if jacobian is None:
+            blocks: Blocks = self._tape.blocks(residuals, len(values), data)
+        else:
+            blocks = jacobian(*data)
+        with np.errstate(over="ignore", invalid="ignore"):
+            equations = normal_equations(blocks, values, start, self._l2, self._largest, keep)
+        self._largest = equations.largest
+        if self._bounds is not None:
+            held = self._bounds.held(start, equations.gradient)
+            if held.any():
+                equations.hold(held)
+        return equations
 
-    def _attempt(
+    def _descend(
         self,
         equations: NormalEquations,
         residuals: Residuals,
         start: np.ndarray,
+        values: np.ndarray,
         cost: float,
-        damping: float,
-    ) -> _Try:
-        """Solve for one μ and move there."""
-        after = np.nan
-        with np.errstate(over="ignore", invalid="ignore"):
-            try:
-                step = equations.solve(damping)
-            except np.linalg.LinAlgError:
-                step = np.full(len(start), np.nan)
+    ) -> StepResult:
+        """Shrink the trust region until the cost falls, or cannot be seen to fall any more."""
+        region, size = copy.copy(self._region), equations.length(start)
+        least = max(self.damping_range[0], equations.floor)
+        if np.isinf(region.radius):  # the first step ever
+            first = max(least, region.damping)
+            length = equations.length(region.step(equations, first)[1])
+            region.radius = min(length, size) if size and self._cautious else length
+            region.damping = first
+        tries: list[Trial] = []
+        while True:
+            damping, step = region.step(equations, least)
             predicted = equations.predicted(step, damping)
-            root = np.sqrt(equations.scale)
-            length, size = (np.sqrt(_sum_squares(root * x)) for x in (step, start))
-            if predicted > _VISIBLE * cost:
-                after = self._evaluate(residuals, self._move(start + step))[1]
-        relative = length / size if size else np.inf
-        return _Try(damping, predicted, after, float(np.sqrt(_sum_squares(step))), relative)
+            visible, free = predicted > _VISIBLE * cost, damping <= least
+            if not visible and not free and not tries:
+                region.radius *= 10  # as nothing can be learnt from so short a step
+                continue
+            trial = Trial(damping, step, predicted, size)
+            tries.append(trial)
+            if not visible or damping > self.damping_range[1]:
+                break
+            self._attempt(trial, equations, residuals, start, values)
+            slope = float(np.sum(equations.gradient * step))
+            shrink = min(shrinkage(cost, trial.cost, slope), 0.5 ** len(tries))
+            length = equations.length(step)
+            region.damping = damping
+            region.adapt(trial.gain(cost), length, shrink, free)
+            if trial.cost < cost:
+                self._region, self._values = region, trial.values
+                grown = len(tries) == 1 and not free and region.radius > length
+                return report(equations, cost, trial, tries, accepted=True, restricted=grown)
+        return report(equations, cost, tries[0], tries, accepted=False, restricted=False)
+
+    def _attempt(
+        self,
+        trial: Trial,
+        equations: NormalEquations,
+        residuals: Residuals,
+        start: np.ndarray,
+        values: np.ndarray,
+    ) -> None:
+        """Move by the step, bent and cut off at bounds, and evaluate the cost there."""
+        with np.errstate(over="ignore", invalid="ignore"):
+            step = trial.step
+            if self._acceleration and self._near <= trial.relative(equations) <= _FAR:
+                step = step + self._bend(trial, equations, residuals, start, values)
+            target = start + step
+            if self._bounds is not None:
+                inside = self._bounds.clip(target)
+                if not np.array_equal(inside, target):
+                    target, trial.predicted = inside, equations.reduction(inside - start)
+            trial.step = step
+            trial.values, trial.cost = self._evaluate(residuals, self._move(target))
+            trial.evaluations += 1
+
+    def _bend(
+        self,
+        trial: Trial,
+        equations: NormalEquations,
+        residuals: Residuals,
+        start: np.ndarray,
+        values: np.ndarray,
+    ) -> np.ndarray:
+        """Half of the geodesic acceleration [P], or 0 where the path bends too much for it."""
+        none = np.zeros(len(start))
+        if equations.jacobian is None:
+            return none
+        near = self._evaluate(residuals, self._move(start + _PART * trial.step))[0]
+        trial.evaluations += 1
+        if near.shape != values.shape or not np.isfinite(near).all():
+            return none
+        along = equations.jacobian @ trial.step
+        second = 2 / _PART * ((near - values) / _PART - along)
+        half = 0.5 * equations.correction(trial.damping, second)
+        bent = 2 * equations.length(half) <= _BENT * equations.length(trial.step)
+        return half if bent else none
 
     def _move(self, parameters: np.ndarray) -> np.ndarray:
         """Set the variables; returns θ as they hold it."""
@@ -254,51 +364,27 @@ class LevenbergMarquardt:
 
     def _evaluate(self, residuals: Residuals, parameters: np.ndarray) -> tuple[np.ndarray, float]:
         """r [B], and the cost."""
-        values = np.asarray(residuals(), np.float64).ravel()
-        return values, 0.5 * (_sum_squares(values) + _sum_squares(self._root_l2 * parameters))
+        values = real_rows(np.asarray(residuals()).ravel())
+        return values, self._cost(values, parameters)
+
+    def _cost(self, values: np.ndarray, parameters: np.ndarray) -> float:
+        return 0.5 * (_sum_squares(values) + _sum_squares(self._root_l2 * parameters))
 
 
-class _Try(NamedTuple):
-    """One value of μ; `cost` is NaN where it could not be reached."""
-
-    damping: float
-    predicted: float
-    cost: float
-    step_norm: float
-    relative_step: float
-
-
-def _check_start(residuals: np.ndarray, cost: float) -> None:
-    if not len(residuals):
-        raise ValueError("there are no residuals")
-    if not np.isfinite(cost):
-        bad = np.count_nonzero(~np.isfinite(residuals))
-        raise ValueError(
-            f"the cost is not finite at the start ({bad} of {len(residuals)} residuals are not); "
-            "begin at another point"
-        )
-
-
-def _result(
-    equations: NormalEquations, cost: float, found: _Try, tries: int, accepted: bool
-) -> StepResult:
-    # A column of zeros has a derivative of 0.
-    norms = np.sqrt(np.where(equations.diagonal > 0, equations.diagonal, 1.0))
-    length = float(np.sqrt(2 * cost))
-    steepest = float(np.max(np.abs(equations.gradient) / norms))
-    return StepResult(
-        cost_before=cost,
-        cost=found.cost if accepted else cost,
-        accepted=accepted,
-        damping=found.damping,
-        gain_ratio=(cost - found.cost) / found.predicted if found.predicted else np.nan,
-        predicted=found.predicted,
-        step_norm=found.step_norm,
-        relative_step=found.relative_step,
-        gradient_norm=float(np.sqrt(_sum_squares(equations.gradient))),
-        cosine=steepest / length if length else 0.0,
-        tries=tries,
+def _weights(l2: Any, variables: Sequence[tf.Variable]) -> np.ndarray:
+    """l [P]."""
+    each = list(l2) if np.iterable(l2) else [l2] * len(variables)
+    if len(each) != len(variables):
+        raise ValueError(f"l2 has {len(each)} weights for {len(variables)} variables")
+    weights = _flat(
+        [
+            np.broadcast_to(np.asarray(weight, np.float64), variable.shape)
+            for weight, variable in zip(each, variables, strict=True)
+        ]
     )
+    if not np.all((weights >= 0) & np.isfinite(weights)):
+        raise ValueError("l2 must be finite and not negative")
+    return weights
 
 
 def _sum_squares(values: np.ndarray) -> float:

@@ -12,14 +12,17 @@ float64.
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
+from typing import Any
 
 import numpy as np
 import tensorflow as tf
 
 from rnnparse.errors import ConfigError
+from rnnparse.optim.tape_jacobian import real_rows
 
 Blocks = np.ndarray | Iterable[np.ndarray]
 
+_SMALL = 128  # parameters for which reflections cost less than what surrounds them
 _COLUMNS = 4096  # of the Jacobian that are scaled at once
 _ROWS = 512  # of the Jacobian that are multiplied at once, or more
 
@@ -33,12 +36,17 @@ class NormalEquations:
         largest: D [P].
         scale: D, but 1 where D is 0, so that the system is positive definite. Such a parameter
             has no influence on the residuals and is not in the L2 term; its step is 0.
+        jacobian: J [B, P] where it is kept as a whole, or None.
+        floor: the least μ with which the system can be solved to working precision.
     """
 
     gradient: np.ndarray
     diagonal: np.ndarray
     largest: np.ndarray
     scale: np.ndarray
+    jacobian: np.ndarray | None = None
+    floor = 1e-13
+    _held: np.ndarray | None = None
 
     def _set_scale(self, diagonal: np.ndarray, before: np.ndarray) -> None:
         bad = np.count_nonzero(~np.isfinite(diagonal))
@@ -57,7 +65,36 @@ class NormalEquations:
         Raises:
             numpy.linalg.LinAlgError: the matrix is not positive definite to working precision.
         """
+        return self.inverse(damping, -self.gradient)
+
+    def inverse(self, damping: float, right: np.ndarray) -> np.ndarray:
+        """As `solve` for another side, [P], made of gradients of residuals and L2 terms."""
         raise NotImplementedError
+
+    def correction(self, damping: float, residuals: np.ndarray) -> np.ndarray:
+        """−(JᵀJ + L + μ D)⁻¹ Jᵀf [P] for other residuals f [B]; needs a Jacobian that is kept."""
+        assert self.jacobian is not None
+        right = -(self.jacobian.T @ residuals)
+        if self._held is not None:
+            right[self._held] = 0
+        return self.inverse(damping, right)
+
+    def curvature(self, step: np.ndarray) -> float:
+        """δᵀ(JᵀJ + L)δ, for any δ [P]."""
+        raise NotImplementedError
+
+    def hold(self, held: np.ndarray) -> None:
+        """Give the parameters in held, bool [P], a gradient and a step of 0 from now on."""
+        self.gradient, self._held = np.where(held, 0.0, self.gradient), held
+        self._drop(held)
+
+    def _drop(self, held: np.ndarray) -> None:
+        """Take the columns of held parameters out of J and L."""
+        raise NotImplementedError
+
+    def length(self, step: np.ndarray) -> float:
+        """‖√D δ‖."""
+        return float(np.sqrt(np.sum(self.scale * np.square(step))))
 
     def predicted(self, step: np.ndarray, damping: float) -> float:
         """By how much the linear model says that a step from `solve` lowers the cost, ≥ 0.
@@ -65,6 +102,71 @@ class NormalEquations:
         Equal to ½ δᵀ(μ D δ − g), which unlike the difference of two costs does not cancel.
         """
         return 0.5 * float(np.sum(step * (damping * self.scale * step - self.gradient)))
+
+    def reduction(self, step: np.ndarray) -> float:
+        """By how much the linear model says that any step lowers the cost."""
+        return -float(np.sum(step * self.gradient)) - 0.5 * self.curvature(step)
+
+
+class TriangularSpace(NormalEquations):
+    """[P, P], for a small P ≤ B: J = Q R by Householder reflections, block by block.
+
+    JᵀJ is never formed, which would square the condition number: the step minimises
+    ‖R δ + Qᵀr‖² + μ Σ D δ², with L2 terms as rows of their own. The singular values of R, scaled to
+    columns of at most 1, serve every damping. Arguments and errors as for `ParameterSpace`.
+    """
+
+    floor = 1e-16
+
+    def __init__(
+        self,
+        blocks: Blocks,
+        residuals: np.ndarray,
+        parameters: np.ndarray,
+        l2: np.ndarray,
+        before: np.ndarray,
+    ) -> None:
+        count, root = len(parameters), np.sqrt(l2)
+        shrinking = np.column_stack([np.diag(root), root * parameters])[root > 0]
+        self.gradient, diagonal = l2 * parameters, l2.copy()
+        row, factor = 0, shrinking
+        for block in _merged(_checked(blocks, len(residuals), count)):
+            part = residuals[row : row + len(block)]
+            self.gradient += block.T @ part
+            diagonal += np.einsum("bp,bp->p", block, block)
+            # Before the reflections, which fail on numbers that are not finite.
+            self._set_scale(diagonal, before)
+            rows = np.concatenate([factor, np.column_stack([block, part])])
+            factor = np.asarray(np.linalg.qr(rows, "r"))
+            row += len(block)
+        self._factor, self._right = factor[:, :count], factor[:, count]
+        self._root = np.sqrt(self.scale)
+        self._decompose()
+
+    def solve(self, damping: float) -> np.ndarray:
+        return self._damped(damping, -self._singular * self._rotated)
+
+    def inverse(self, damping: float, right: np.ndarray) -> np.ndarray:
+        return self._damped(damping, self._directions @ (right / self._root))
+
+    def curvature(self, step: np.ndarray) -> float:
+        return float(np.sum(np.square(self._factor @ step)))
+
+    def _damped(self, damping: float, along: np.ndarray) -> np.ndarray:
+        return self._directions.T @ (along / (self._singular**2 + damping)) / self._root
+
+    def _drop(self, held: np.ndarray) -> None:
+        self._factor[:, held] = 0
+        self._decompose()
+
+    def _decompose(self) -> None:
+        scaled = self._factor / self._root
+        left, self._singular, self._directions = np.linalg.svd(scaled, full_matrices=False)
+        self._rotated = left.T @ self._right
+        # Directions without influence, of which rounding would make something.
+        lost = max(scaled.shape) * np.finfo(np.float64).eps * self._singular[0]
+        self._directions[self._singular <= lost] = 0
+        self._directions[:, ~self._factor.any(axis=0)] = 0
 
 
 class ParameterSpace(NormalEquations):
@@ -106,11 +208,23 @@ class ParameterSpace(NormalEquations):
         self._root = np.sqrt(self.scale)
         self._matrix /= self._root
         self._matrix /= self._root[:, None]
+        self._factor: tuple[float, Any] = (np.nan, None)
 
-    def solve(self, damping: float) -> np.ndarray:
-        damped = self._matrix.copy()
-        np.einsum("ii->i", damped)[:] += damping
-        return -_solve_positive(damped, self.gradient / self._root) / self._root
+    def inverse(self, damping: float, right: np.ndarray) -> np.ndarray:
+        if self._factor[0] != damping:
+            damped = self._matrix.copy()
+            np.einsum("ii->i", damped)[:] += damping
+            self._factor = damping, _factorised(damped)
+        return _solved(self._factor[1], right / self._root) / self._root
+
+    def curvature(self, step: np.ndarray) -> float:
+        scaled = self._root * step
+        return float(scaled @ self._matrix @ scaled)
+
+    def _drop(self, held: np.ndarray) -> None:
+        self._matrix[held] = 0
+        self._matrix[:, held] = 0
+        self._factor = (np.nan, None)
 
 
 class ResidualSpace(NormalEquations):
@@ -120,6 +234,8 @@ class ResidualSpace(NormalEquations):
     (I + K Kᵀ) w = r − J E⁻¹ L θ. Arguments and errors as for `ParameterSpace`.
     """
 
+    jacobian: np.ndarray
+
     def __init__(
         self,
         blocks: Blocks,
@@ -128,26 +244,44 @@ class ResidualSpace(NormalEquations):
         l2: np.ndarray,
         before: np.ndarray,
     ) -> None:
-        self._jacobian = np.empty((len(residuals), len(parameters)))
-        row = 0
-        for block in _checked(blocks, *self._jacobian.shape):
-            self._jacobian[row : row + len(block)] = block
-            row += len(block)
+        self.jacobian = _whole(blocks, len(residuals), len(parameters))
         self._residuals, self._l2, self._shrinkage = residuals, l2, l2 * parameters
-        self.gradient = self._jacobian.T @ residuals + self._shrinkage
-        squares = np.einsum("bp,bp->p", self._jacobian, self._jacobian)
+        self.gradient = self.jacobian.T @ residuals + self._shrinkage
+        squares = np.einsum("bp,bp->p", self.jacobian, self.jacobian)
         self._set_scale(squares + l2, before)
+        self._factor: tuple[float, Any] = (np.nan, None)
 
     def solve(self, damping: float) -> np.ndarray:
+        return self._woodbury(damping, self._residuals, self._shrinkage)
+
+    def inverse(self, damping: float, right: np.ndarray) -> np.ndarray:
+        return self._woodbury(damping, np.zeros(len(self._residuals)), -right)
+
+    def correction(self, damping: float, residuals: np.ndarray) -> np.ndarray:
+        return self._woodbury(damping, residuals, np.zeros(len(self.gradient)))
+
+    def curvature(self, step: np.ndarray) -> float:
+        squares = np.sum(np.square(self.jacobian @ step))
+        return float(squares + np.sum(self._l2 * np.square(step)))
+
+    def _drop(self, held: np.ndarray) -> None:
+        self.jacobian[:, held] = 0
+        self._l2 = np.where(held, 0.0, self._l2)
+        self._shrinkage = np.where(held, 0.0, self._shrinkage)
+        self._factor = (np.nan, None)
+
+    def _woodbury(self, damping: float, residuals: np.ndarray, rest: np.ndarray) -> np.ndarray:
+        """−(JᵀJ + E)⁻¹ (Jᵀ residuals + rest)."""
         weight = self._l2 + damping * self.scale
-        matrix = np.eye(len(self._residuals))
-        for start in range(0, len(weight), _COLUMNS):
-            part = slice(start, start + _COLUMNS)
-            scaled = self._jacobian[:, part] / np.sqrt(weight[part])
-            matrix += scaled @ scaled.T
-        right = self._residuals - self._jacobian @ (self._shrinkage / weight)
-        solution = _solve_positive(matrix, right)
-        return -(self._shrinkage + self._jacobian.T @ solution) / weight
+        if self._factor[0] != damping:
+            matrix = np.eye(len(self._residuals))
+            for start in range(0, len(weight), _COLUMNS):
+                part = slice(start, start + _COLUMNS)
+                scaled = self.jacobian[:, part] / np.sqrt(weight[part])
+                matrix += scaled @ scaled.T
+            self._factor = damping, _factorised(matrix)
+        solution = _solved(self._factor[1], residuals - self.jacobian @ (rest / weight))
+        return -(rest + self.jacobian.T @ solution) / weight
 
 
 def normal_equations(
@@ -156,8 +290,12 @@ def normal_equations(
     parameters: np.ndarray,
     l2: np.ndarray,
     before: np.ndarray,
+    keep: bool = False,
 ) -> NormalEquations:
     """The equations in the smaller space; arguments and errors as for `ParameterSpace`.
+
+    Args:
+        keep: whether to keep J as a whole, for `NormalEquations.correction`.
 
     Example:
         >>> jacobian, residuals = np.array([[2.0], [0.0]]), np.array([4.0, 1.0])
@@ -166,12 +304,19 @@ def normal_equations(
         >>> equations.solve(1.0).round(9)
         array([-1.])
     """
-    space = ParameterSpace if len(parameters) <= len(residuals) else ResidualSpace
-    return space(blocks, residuals, parameters, l2, before)
+    space: type[NormalEquations] = ResidualSpace
+    if len(parameters) <= len(residuals):
+        space = TriangularSpace if len(parameters) <= _SMALL else ParameterSpace
+    if keep and space is not ResidualSpace:
+        blocks = _whole(blocks, len(residuals), len(parameters))
+    equations = space(blocks, residuals, parameters, l2, before)  # type: ignore[call-arg]
+    if keep and equations.jacobian is None:
+        equations.jacobian = np.asarray(blocks)
+    return equations
 
 
-def check_size(residuals: int, parameters: int, limit: float) -> None:
-    """Refuse equations that take more memory than wanted, before any of it is taken.
+def memory_needed(residuals: int, parameters: int, limit: float) -> int:
+    """Bytes that equations take; those that take more than wanted are refused beforehand.
 
     Args:
         residuals: B.
@@ -194,12 +339,13 @@ def check_size(residuals: int, parameters: int, limit: float) -> None:
             f"{limit / 1e9:,.1f} GB: take fewer residuals at once (a minibatch), freeze some of "
             "the variables, or raise the limit"
         )
+    return need
 
 
 def _checked(blocks: Blocks, residuals: int, parameters: int) -> Iterator[np.ndarray]:
     found = 0
     for block in [blocks] if hasattr(blocks, "shape") else blocks:
-        block = np.asarray(block, np.float64)
+        block = real_rows(np.asarray(block))
         if block.ndim != 2 or block.shape[1] != parameters:
             raise ValueError(f"a Jacobian of shape {block.shape}, but {parameters} parameters")
         found += len(block)
@@ -208,6 +354,16 @@ def _checked(blocks: Blocks, residuals: int, parameters: int) -> Iterator[np.nda
         yield block
     if found != residuals:
         raise ValueError(f"a Jacobian of {found} rows, but {residuals} residuals")
+
+
+def _whole(blocks: Blocks, residuals: int, parameters: int) -> np.ndarray:
+    """J [B, P] from its blocks; a copy."""
+    jacobian = np.empty((residuals, parameters))
+    row = 0
+    for block in _checked(blocks, residuals, parameters):
+        jacobian[row : row + len(block)] = block
+        row += len(block)
+    return jacobian
 
 
 def _merged(blocks: Iterator[np.ndarray]) -> Iterator[np.ndarray]:
@@ -222,14 +378,20 @@ def _merged(blocks: Iterator[np.ndarray]) -> Iterator[np.ndarray]:
         yield np.concatenate(waiting)
 
 
-def _solve_positive(matrix: np.ndarray, right: np.ndarray) -> np.ndarray:
+def _factorised(matrix: np.ndarray) -> Any:
+    """The Cholesky factor. LinAlgError where there is none."""
     # TensorFlow's, as LAPACK's loses most of its time where its threads have to share cores.
     with tf.device("CPU"):
         try:
             factor = tf.linalg.cholesky(matrix)
-            solution = np.asarray(tf.linalg.cholesky_solve(factor, right[:, None]))[:, 0]
         except tf.errors.InvalidArgumentError:  # by some versions; others fill in NaN
-            solution = np.full(1, np.nan)
+            raise np.linalg.LinAlgError("the matrix is not positive definite") from None
+    return factor
+
+
+def _solved(factor: Any, right: np.ndarray) -> np.ndarray:
+    with tf.device("CPU"):
+        solution = np.asarray(tf.linalg.cholesky_solve(factor, right[:, None]))[:, 0]
     if not np.isfinite(solution).all():
         raise np.linalg.LinAlgError("the matrix is not positive definite")
     return solution

@@ -61,6 +61,21 @@ def is_traced(function: Any) -> bool:
     return isinstance(function, tf.types.experimental.PolymorphicFunction)
 
 
+def real_parts(values: tf.Tensor) -> tf.Tensor:
+    """Flat; real and imaginary parts of complex values by turns."""
+    if values.dtype.is_complex:
+        values = tf.stack([tf.math.real(values), tf.math.imag(values)], axis=-1)
+    return tf.reshape(values, [-1])
+
+
+def real_rows(values: np.ndarray) -> np.ndarray:
+    """float64, [2 B, …] for complex values [B, …]: real and imaginary parts by turns."""
+    if not np.iscomplexobj(values):
+        return np.asarray(values, np.float64)
+    parts = np.stack([values.real, values.imag], axis=1)
+    return parts.reshape(-1, *values.shape[1:]).astype(np.float64)
+
+
 def _rows(
     residuals: Callable[..., Any],
     variables: Sequence[tf.Variable],
@@ -71,7 +86,7 @@ def _rows(
     """Rows start … start + count - 1, fewer at the end."""
     with tf.GradientTape(watch_accessed_variables=False) as tape:
         tape.watch(variables)
-        chosen = tf.reshape(tf.convert_to_tensor(residuals(*data)), [-1])[start : start + count]
+        chosen = real_parts(tf.convert_to_tensor(residuals(*data)))[start : start + count]
     parts = tape.jacobian(chosen, variables)
     if all(part is None for part in parts):
         raise ValueError(

@@ -63,6 +63,7 @@ class LevenbergMarquardtStep:
             damping=config.learning_rate,
             damping_range=(config.learning_rate, _GREATEST),
             l2=[l2],
+            acceleration=False,  # as there is no second derivative but at kinks
         )
 
     def __call__(self, batch: LevelBatch) -> np.ndarray:
@@ -110,7 +111,7 @@ class LevenbergMarquardtStep:
         raise _refusal("the word vectors and W stay frozen; leave out freeze_epochs")
 
     def state(self) -> list[np.ndarray]:
-        """The optimiser's μ and scale."""
+        """The optimiser's trust region and scale."""
         return self.optimizer.state()
 
     def restore(self, state: Sequence[np.ndarray]) -> None:

@@ -15,11 +15,12 @@ from rnnparse.optim.normal_equations import (
     NormalEquations,
     ParameterSpace,
     ResidualSpace,
-    check_size,
+    TriangularSpace,
+    memory_needed,
     normal_equations,
 )
 
-SPACES = (ParameterSpace, ResidualSpace)
+SPACES = (TriangularSpace, ParameterSpace, ResidualSpace)
 
 
 def random_problem(seed: int, residuals: int, parameters: int) -> dict[str, np.ndarray]:
@@ -73,18 +74,81 @@ def test_the_step_is_the_least_squares_solution_of_the_stacked_rows(
 
 
 @pytest.mark.parametrize("shape", [(30, 8), (8, 30), (13, 13)])
-def test_both_spaces_give_the_same_step(shape: tuple[int, int]) -> None:
+def test_all_spaces_give_the_same_step(shape: tuple[int, int]) -> None:
     problem = random_problem(0, *shape)
     problem["before"] = np.random.default_rng(1).uniform(0, 2 * shape[0], shape[1])
     for damping in (1e-3, 1.0, 1e4):
-        one, other = (space(**problem).solve(damping) for space in SPACES)
-        np.testing.assert_allclose(one, other, rtol=1e-10, atol=1e-10 * np.abs(one).max())
+        one, *others = (space(**problem).solve(damping) for space in SPACES)
+        for other in others:
+            np.testing.assert_allclose(one, other, rtol=1e-10, atol=1e-10 * np.abs(one).max())
 
 
 def test_the_smaller_space_is_taken() -> None:
-    assert isinstance(normal_equations(**random_problem(0, 5, 4)), ParameterSpace)
-    assert isinstance(normal_equations(**random_problem(0, 4, 4)), ParameterSpace)
+    assert isinstance(normal_equations(**random_problem(0, 5, 4)), TriangularSpace)
+    assert isinstance(normal_equations(**random_problem(0, 4, 4)), TriangularSpace)
+    assert isinstance(normal_equations(**random_problem(0, 200, 129)), ParameterSpace)
     assert isinstance(normal_equations(**random_problem(0, 3, 4)), ResidualSpace)
+
+
+@pytest.mark.parametrize("space", SPACES)
+@pytest.mark.parametrize("shape", [(9, 5), (5, 9)])
+def test_other_sides_and_steps_are_those_of_the_whole_matrix(
+    space: Any, shape: tuple[int, int]
+) -> None:
+    problem, rng = random_problem(9, *shape), np.random.default_rng(10)
+    J, damping = problem["blocks"].copy(), 0.3
+    equations: NormalEquations = space(**problem)
+    matrix = J.T @ J + np.diag(problem["l2"])
+    damped = matrix + damping * np.diag(equations.scale)
+    residuals, step = map(rng.standard_normal, shape)
+    right = J.T @ rng.standard_normal(shape[0]) + problem["l2"]
+    close = {"rtol": 1e-9, "atol": 1e-12}
+    np.testing.assert_allclose(
+        equations.inverse(damping, right), np.linalg.solve(damped, right), **close
+    )
+    equations.jacobian = J
+    np.testing.assert_allclose(
+        equations.correction(damping, residuals), -np.linalg.solve(damped, J.T @ residuals), **close
+    )
+    assert equations.curvature(step) == pytest.approx(step @ matrix @ step)
+    assert equations.length(step) == pytest.approx(np.sqrt(equations.scale @ step**2))
+    solved = equations.solve(damping)
+    assert equations.reduction(solved) == pytest.approx(equations.predicted(solved, damping))
+
+
+@pytest.mark.parametrize("space", SPACES)
+@pytest.mark.parametrize("shape", [(9, 5), (5, 9)])
+def test_held_parameters_are_as_if_they_were_not_there(space: Any, shape: tuple[int, int]) -> None:
+    problem = random_problem(11, *shape)
+    held = np.arange(shape[1]) % 2 == 0
+    free = ~held
+    others = {
+        "blocks": problem["blocks"][:, free].copy(),
+        "residuals": problem["residuals"],
+        **{key: problem[key][free] for key in ("parameters", "l2", "before")},
+    }
+    equations, expected = space(**problem), space(**others)
+    equations.hold(held)
+    step = equations.solve(0.1)
+    np.testing.assert_array_equal(step[held], 0)
+    np.testing.assert_allclose(step[free], expected.solve(0.1), rtol=1e-9)
+    np.testing.assert_allclose(equations.gradient[free], expected.gradient)
+    assert equations.curvature(np.ones(shape[1])) == pytest.approx(
+        expected.curvature(np.ones(free.sum()))
+    )
+
+
+def test_reflections_keep_the_digits_that_products_lose() -> None:
+    """A condition of 1e7, the square of which leaves two of sixteen digits: Läuchli's matrix."""
+    J = np.concatenate([np.ones((1, 3)), 1e-7 * np.eye(3)])
+    exact, zeros = np.array([1.0, 2.0, -3.0]), np.zeros(3)
+    errors = []
+    for space in (TriangularSpace, ParameterSpace):
+        # Residuals that no step can lower come on top.
+        residuals = np.array([-1e-7, 1, 1, 1]) - J @ exact
+        step = space(J, residuals, zeros, zeros, zeros).solve(1e-30)
+        errors.append(np.abs(step - exact).max())
+    assert errors[0] < 1e-6 and errors[1] > 1e-3
 
 
 @pytest.mark.parametrize("space", SPACES)
@@ -155,10 +219,10 @@ def test_a_matrix_that_is_not_positive_definite_to_working_precision_raises() ->
 
 
 def test_the_size_guard_says_how_large_and_what_to_do() -> None:
-    check_size(1000, 500, 1e8)
-    check_size(500, 1000, 1e8)
+    memory_needed(1000, 500, 1e8)
+    memory_needed(500, 1000, 1e8)
     message = r"50,000 residuals and 1,200,000 .* 480.0 GB, normal equations of 20.0 GB.*minibatch"
     with pytest.raises(ConfigError, match=message):
-        check_size(50_000, 1_200_000, 4e9)
+        memory_needed(50_000, 1_200_000, 4e9)
     with pytest.raises(ConfigError, match="freeze"):
-        check_size(1_000_000, 20_000, 4e9)
+        memory_needed(1_000_000, 20_000, 4e9)

@@ -1,0 +1,74 @@
+"""Bounds on parameters: which of them hold a step back, and where it ends."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+
+Bound = tuple[Any, Any] | None
+
+
+class Bounds:
+    """A box, the least and the greatest value of each parameter.
+
+    Args:
+        bounds: for each variable None, or its least and greatest values: numbers, or arrays that
+            broadcast to it; -inf and inf for none.
+        shapes: of the variables.
+        dtypes: of the variables; bounds that these cannot hold are rounded inwards.
+
+    Raises:
+        ValueError: a bound is NaN, a least value above the greatest, or of another shape.
+    """
+
+    def __init__(
+        self, bounds: Sequence[Bound], shapes: Sequence[Any], dtypes: Sequence[Any]
+    ) -> None:
+        if len(bounds) != len(shapes):
+            raise ValueError(
+                f"bounds has {len(bounds)} entries for {len(shapes)} variables; give a pair or "
+                "None for each"
+            )
+        sides = [
+            _pair((-np.inf, np.inf) if bound is None else bound, tuple(shape), dtype, place)
+            for place, (bound, shape, dtype) in enumerate(zip(bounds, shapes, dtypes, strict=True))
+        ]
+        self._least = np.concatenate([least for least, _ in sides])
+        self._greatest = np.concatenate([greatest for _, greatest in sides])
+
+    def clip(self, parameters: np.ndarray) -> np.ndarray:
+        """The nearest point of the box, [P]."""
+        return np.clip(parameters, self._least, self._greatest)
+
+    def held(self, parameters: np.ndarray, gradient: np.ndarray) -> np.ndarray:
+        """bool [P]: at a bound that the way down, −gradient, leads across."""
+        below = (parameters <= self._least) & (gradient > 0)
+        return below | ((parameters >= self._greatest) & (gradient < 0))
+
+
+def _pair(
+    bound: tuple[Any, Any], shape: tuple[int, ...], dtype: Any, place: int
+) -> tuple[np.ndarray, np.ndarray]:
+    try:
+        least, greatest = (np.broadcast_to(np.asarray(side, np.float64), shape) for side in bound)
+    except (TypeError, ValueError):
+        raise ValueError(
+            f"bounds of variable {place} must be a pair of numbers, or of arrays that broadcast to "
+            f"its shape {shape}, not {bound!r}"
+        ) from None
+    if not np.all(least <= greatest):
+        raise ValueError(
+            f"bounds of variable {place}: the least value must not be above the greatest, and "
+            "neither be NaN"
+        )
+    return _inwards(least, dtype, np.inf), _inwards(greatest, dtype, -np.inf)
+
+
+def _inwards(bound: np.ndarray, dtype: Any, towards: float) -> np.ndarray:
+    """The bound as a variable holds it, flat in float64, not outside of the exact one."""
+    with np.errstate(over="ignore"):
+        stored = bound.ravel().astype(dtype)
+    outside = stored < bound.ravel() if towards > 0 else stored > bound.ravel()
+    return np.where(outside, np.nextafter(stored, dtype(towards)), stored).astype(np.float64)

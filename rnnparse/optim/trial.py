@@ -1,0 +1,74 @@
+"""A step of least squares that is tried, and the report on those that were."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from rnnparse.optim.convergence import StepResult
+
+if TYPE_CHECKING:  # as it imports TensorFlow
+    from rnnparse.optim.normal_equations import NormalEquations
+
+
+@dataclass
+class Trial:
+    """One step δ [P]; `cost` is NaN where it could not be reached, `values` are r [B] there."""
+
+    damping: float
+    step: np.ndarray
+    predicted: float
+    size: float
+    cost: float = np.nan
+    values: np.ndarray | None = None
+    evaluations: int = 0
+
+    def relative(self, equations: NormalEquations) -> float:
+        return equations.length(self.step) / self.size if self.size else np.inf
+
+    def gain(self, cost: float) -> float:
+        return (cost - self.cost) / self.predicted if self.predicted > 0 else np.nan
+
+
+def check_start(residuals: np.ndarray, cost: float) -> None:
+    """Raise ValueError where no step can begin."""
+    if not len(residuals):
+        raise ValueError("there are no residuals")
+    if not np.isfinite(cost):
+        bad = np.count_nonzero(~np.isfinite(residuals))
+        raise ValueError(
+            f"the cost is not finite at the start ({bad} of {len(residuals)} residuals are not); "
+            "begin at another point"
+        )
+
+
+def report(
+    equations: NormalEquations,
+    cost: float,
+    chosen: Trial,
+    tries: list[Trial],
+    *,
+    accepted: bool,
+    restricted: bool,
+) -> StepResult:
+    # A column of zeros has a derivative of 0.
+    norms = np.sqrt(np.where(equations.diagonal > 0, equations.diagonal, 1.0))
+    length = float(np.sqrt(2 * cost))
+    steepest = float(np.max(np.abs(equations.gradient) / norms))
+    return StepResult(
+        cost_before=cost,
+        cost=chosen.cost if accepted else cost,
+        accepted=accepted,
+        damping=chosen.damping,
+        gain_ratio=chosen.gain(cost),
+        predicted=chosen.predicted,
+        step_norm=float(np.linalg.norm(chosen.step)),
+        relative_step=chosen.relative(equations),
+        gradient_norm=float(np.linalg.norm(equations.gradient)),
+        cosine=steepest / length if length else 0.0,
+        tries=len(tries),
+        evaluations=sum(each.evaluations for each in tries),
+        restricted=restricted,
+    )
