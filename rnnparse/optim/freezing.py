@@ -81,7 +81,7 @@ def freeze(model: Any, patterns: Sequence[str]) -> list[str]:
         >>> freeze(model, ["embedding", "dense_1/*"])
         ['sequential/embedding/embeddings', 'sequential/dense_1/kernel', 'sequential/dense_1/bias']
     """
-    matched = _matched(model, patterns)
+    matched = matched_variables(model, patterns)
     frozen = [v for v in matched if v.trainable or getattr(v, _MARK, False)]
     for variable in frozen:
         variable.trainable = False
@@ -120,7 +120,7 @@ def unfreeze(model: Any, patterns: Sequence[str] = ("*",)) -> list[str]:
         >>> unfreeze(model, ["dense_1"])
         ['sequential/dense_1/kernel', 'sequential/dense_1/bias']
     """
-    matched = _matched(model, patterns)
+    matched = matched_variables(model, patterns)
     restored = [v for v in matched if getattr(v, _MARK, False)]
     for variable in restored:
         variable.trainable = True
@@ -149,7 +149,7 @@ def _set_layer(layer: Any, trainable: bool) -> None:
     setattr(layer, _MARK, not trainable)
 
 
-def _matched(model: Any, patterns: Sequence[str]) -> list[Any]:
+def matched_variables(model: Any, patterns: Sequence[str]) -> list[Any]:
     """Variables of a model that patterns mean, those that are never trained too."""
     weights = model.weights
     if not weights:

@@ -2,18 +2,20 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 import keras
 import numpy as np
-import tensorflow as tf
 
+from rnnparse.errors import ConfigError
+from rnnparse.optim.bounds import Bound
 from rnnparse.optim.convergence import MinimizeResult, StepResult, Tolerances
+from rnnparse.optim.fit_data import FitData, check_model
+from rnnparse.optim.fit_monitor import Callback, FitMonitor
+from rnnparse.optim.freezing import matched_variables
 from rnnparse.optim.levenberg_marquardt import LevenbergMarquardt
-from rnnparse.optim.tape_jacobian import TapeJacobian
-
-_EXAMPLES = 512  # predicted at once
+from rnnparse.optim.robust import check_loss
 
 
 def fit_least_squares(
@@ -24,6 +26,12 @@ def fit_least_squares(
     sample_weight: Any = None,
     batch_size: int | None = None,
     epochs: int = 100,
+    loss: str = "linear",
+    loss_scale: float = 1.0,
+    bounds: Mapping[str, tuple[Any, Any]] | None = None,
+    validation_data: tuple[Any, ...] | None = None,
+    callbacks: Sequence[Callback] = (),
+    progress: bool = True,
     tolerances: Tolerances = Tolerances(),  # noqa: B008
     seed: int = 0,
     chunk: int = 64,
@@ -44,22 +52,35 @@ def fit_least_squares(
     Args:
         model: its weights change in place.
         x: [N, …], or a nest of such arrays, as the model takes it.
-        y: targets in the shape of the predictions, [N, …]; [N] for predictions [N, 1].
-        sample_weight: w ≥ 0, [N]; default 1.
+        y: targets in the shape of the predictions, [N, …]; [N] for predictions [N, 1]. The real
+            and imaginary parts of complex ones count as residuals of their own.
+        sample_weight: w ≥ 0, [N]; default 1. An example of weight 0 may hold NaN.
         batch_size: examples a step; None for all.
         epochs: passes over the data; with all examples in a batch, the most steps.
+        loss: `huber`, `soft_l1` or `cauchy` in place of squares, so that outliers count for less,
+            as SciPy's `least_squares` defines them; see `rnnparse.optim.robust`.
+        loss_scale: the residual from which on they do, as `f_scale` there.
+        bounds: by pattern of the variables' or layers' names (see `rnnparse.freeze`) the least and
+            the greatest value, numbers or arrays that broadcast to the variable.
+        validation_data: (x, y) or (x, y, sample_weight), whose loss is logged after each epoch.
+        callbacks: Keras callbacks, or functions called with an epoch, from 0, and its logs; the
+            fit ends when a callback sets `model.stop_training` or a function returns True. The
+            logs are `loss`, the objective after a step over N, in the mean over an epoch's steps,
+            and `val_loss`, without the L2 term.
+        progress: whether to show a bar on standard error, once the fit takes more than 2 seconds.
         tolerances: when to stop; used where a batch holds all examples.
         seed: of the order of examples.
         chunk: residuals differentiated at once, which bounds the memory of the tape.
-        settings: of `LevenbergMarquardt`: damping, damping_range, l2, memory_limit.
+        settings: of `LevenbergMarquardt`: damping, damping_range, l2, acceleration, memory_limit.
 
     Returns:
-        Why it ended, the cost on all examples, and all steps.
+        Why it ended, the cost on all examples, all steps, and the logs of all epochs.
 
     Raises:
-        ValueError: shapes do not fit; the model has losses of its own (regularisers, `add_loss`)
-            or constraints, which are no least squares; or as `LevenbergMarquardt.step`.
-        ConfigError: as `LevenbergMarquardt.step`.
+        ValueError: shapes do not fit; numbers are not finite; the model has losses of its own
+            (regularisers, `add_loss`) or constraints, which are no least squares; or as
+            `LevenbergMarquardt.step`.
+        ConfigError: another loss; a pattern that matches nothing; or as `LevenbergMarquardt.step`.
 
     Example:
         >>> model = keras.Sequential([keras.layers.Dense(8, "tanh"), keras.layers.Dense(1)])
@@ -69,105 +90,70 @@ def fit_least_squares(
     """
     if epochs < 1 or (batch_size is not None and batch_size < 1):
         raise ValueError("epochs and batch_size must be at least 1")
-    data = _Data(model, x, y, sample_weight, chunk)
-    optimizer = LevenbergMarquardt(model.trainable_variables, **settings)
+    check_loss(loss, loss_scale)
+    data = FitData(model, x, y, sample_weight, loss, loss_scale, chunk)
+    held_out = _validation(model, validation_data, loss, loss_scale, chunk)
+    check_model(model)
+    optimizer = LevenbergMarquardt(
+        model.trainable_variables, bounds=_bounds(model, bounds), **settings
+    )
     size = min(batch_size or len(data), len(data))
+    steps = -(-len(data) // size)
     history: list[StepResult] = []
     reason = ""
-    for rows in _batches(len(data), size, epochs, seed):
-        history.append(optimizer.step(data.residuals, data.jacobian, (rows,)))
-        reason = tolerances.reached(history[-1]) if size == len(data) else ""
-        if reason:
-            break
+    with FitMonitor(model, callbacks, epochs, steps, progress) as monitor:
+        for epoch in range(epochs):
+            for place, rows in enumerate(_batches(len(data), size, epoch, seed)):
+                monitor.before_step(epoch, place)
+                fresh = steps > 1 or not history
+                step = optimizer.step(data.residuals, data.jacobian, (rows,), fresh=fresh)
+                history.append(step)
+                monitor.after_step(place, history[-1].cost / len(data))
+            logs = {"loss": float(np.mean([s.cost for s in history[-steps:]])) / len(data)}
+            if held_out is not None:
+                logs["val_loss"] = held_out.mean_loss()
+            stop = monitor.after_epoch(epoch, logs)
+            reason = tolerances.reached(history[-1]) if steps == 1 else ""
+            if stop or reason:
+                reason = reason or "callback"
+                break
     cost = optimizer.cost(data.residuals, (np.arange(len(data)),))
-    return MinimizeResult(reason or "steps", cost, history)
+    return MinimizeResult(reason or "steps", cost, history, monitor.logs)
 
 
-def _batches(count: int, size: int, epochs: int, seed: int) -> Iterator[np.ndarray]:
+def _batches(count: int, size: int, epoch: int, seed: int) -> Iterator[np.ndarray]:
     """Indices of examples for each step; in their own order where a batch holds all."""
-    for epoch in range(epochs):
-        order = np.arange(count)
-        if size < count:
-            np.random.default_rng([seed, epoch]).shuffle(order)
-        for start in range(0, count, size):
-            yield order[start : start + size]
+    order = np.arange(count)
+    if size < count:
+        np.random.default_rng([seed, epoch]).shuffle(order)
+    for start in range(0, count, size):
+        yield order[start : start + size]
 
 
-class _Data:
-    """Residuals and Jacobian of a model on some examples, each in parts that bound the memory."""
-
-    def __init__(self, model: keras.Model, x: Any, y: Any, sample_weight: Any, chunk: int) -> None:
-        self._x = tf.nest.map_structure(np.asarray, x)
-        inputs = tf.nest.flatten(self._x)
-        if not inputs or not all(array.ndim and len(array) for array in inputs):
-            raise ValueError(
-                "x must be an array [N, …] of at least one example, or a nest of such arrays; "
-                "neither rows in lists nor a data set"
-            )
-        predictions = model(self._take(np.arange(1)), training=False)
-        if not tf.is_tensor(predictions):
-            raise ValueError("the model must have a single output")
-        y = np.asarray(y, np.float64)
-        weight = np.ones(len(y)) if sample_weight is None else np.asarray(sample_weight, np.float64)
-        lengths = {array.shape[:1] for array in (*inputs, y, weight)}
-        if len(lengths) > 1 or weight.ndim != 1 or np.any(weight < 0):
-            raise ValueError(
-                "x, y and sample_weight must be of the same length, and weights one number for "
-                "each example, not negative"
-            )
-        self._y = _like(y, predictions)
-        self._weight = weight.reshape(-1, *[1] * (self._y.ndim - 1))
-        _check_model(model)
-        self._examples = max(1, chunk // self._y[0].size)
-        self._tape = TapeJacobian([v.value for v in model.trainable_variables], chunk)
-
-        @tf.function(reduce_retracing=True)
-        def function(x: Any, y: tf.Tensor, root: tf.Tensor) -> tf.Tensor:
-            return root * (tf.cast(model(x, training=False), tf.float64) - y)
-
-        self._function = function
-
-    def __len__(self) -> int:
-        return len(self._y)
-
-    def residuals(self, rows: np.ndarray) -> np.ndarray:
-        """[B], float64."""
-        parts = [np.ravel(self._function(*part)) for part in self._parts(rows, _EXAMPLES)]
-        return np.concatenate(parts)
-
-    def jacobian(self, rows: np.ndarray) -> Iterator[np.ndarray]:
-        """Blocks [b, P], float64."""
-        for part in self._parts(rows, self._examples):
-            yield from self._tape.blocks(self._function, int(tf.size(part[1])), part)
-
-    def _parts(self, rows: np.ndarray, size: int) -> Iterator[tuple[Any, tf.Tensor, tf.Tensor]]:
-        for start in range(0, len(rows), size):
-            part = rows[start : start + size]
-            root = np.sqrt(self._weight[part] * (len(self) / len(rows)))
-            yield self._take(part), tf.constant(self._y[part]), tf.constant(root)
-
-    def _take(self, rows: np.ndarray) -> Any:
-        return tf.nest.map_structure(lambda array: tf.constant(array[rows]), self._x)
+def _validation(
+    model: keras.Model, data: tuple[Any, ...] | None, loss: str, scale: float, chunk: int
+) -> FitData | None:
+    if data is None:
+        return None
+    if not isinstance(data, tuple) or len(data) not in (2, 3):
+        raise ValueError("validation_data must be a tuple (x, y) or (x, y, sample_weight)")
+    try:
+        weight = data[2] if len(data) == 3 else None
+        return FitData(model, data[0], data[1], weight, loss, scale, chunk)
+    except ValueError as error:
+        raise ValueError(f"validation_data: {error}") from None
 
 
-def _like(y: np.ndarray, predictions: Any) -> np.ndarray:
-    """Targets in the shape of predictions, which nothing may broadcast."""
-    shape = tuple(predictions.shape[1:])
-    if shape == (*y.shape[1:], 1):
-        y = y[..., None]
-    if y.shape[1:] != shape:
-        raise ValueError(
-            f"targets of shape {('N', *y.shape[1:])}, but predictions of {('N', *shape)}"
-        )
-    return y
-
-
-def _check_model(model: keras.Model) -> None:
-    if model.losses:
-        raise ValueError(
-            "the model has losses of its own (regularisers or add_loss), which are not sums of "
-            "squared residuals; take them out, and give l2= for an L2 term"
-        )
-    bound = [v.path for v in model.trainable_variables if v.constraint is not None]
-    if bound:
-        raise ValueError(f"constraints are not kept: take them from {', '.join(bound)}")
+def _bounds(model: keras.Model, bounds: Mapping[str, tuple[Any, Any]] | None) -> list[Bound] | None:
+    """For each trainable variable its bounds."""
+    if bounds is None:
+        return None
+    of: dict[int, Bound] = {}
+    for pattern, bound in bounds.items():
+        for variable in matched_variables(model, [pattern]):
+            if id(variable) in of:
+                raise ConfigError(
+                    f"bounds: two patterns match {variable.path}; make one of them narrower"
+                )
+            of[id(variable)] = bound
+    return [of.get(id(variable)) for variable in model.trainable_variables]
