@@ -16,7 +16,7 @@ class Bounds:
     Args:
         bounds: for each variable None, or its least and greatest values: numbers, or arrays that
             broadcast to it; -inf and inf for none.
-        shapes: of the variables.
+        names, shapes: of the variables.
         dtypes: of the variables; bounds that these cannot hold are rounded inwards.
 
     Raises:
@@ -24,7 +24,11 @@ class Bounds:
     """
 
     def __init__(
-        self, bounds: Sequence[Bound], shapes: Sequence[Any], dtypes: Sequence[Any]
+        self,
+        bounds: Sequence[Bound],
+        names: Sequence[str],
+        shapes: Sequence[tuple[int, ...]],
+        dtypes: Sequence[Any],
     ) -> None:
         if len(bounds) != len(shapes):
             raise ValueError(
@@ -32,8 +36,8 @@ class Bounds:
                 "None for each"
             )
         sides = [
-            _pair((-np.inf, np.inf) if bound is None else bound, tuple(shape), dtype, place)
-            for place, (bound, shape, dtype) in enumerate(zip(bounds, shapes, dtypes, strict=True))
+            _pair((-np.inf, np.inf) if bound is None else bound, name, shape, dtype)
+            for bound, name, shape, dtype in zip(bounds, names, shapes, dtypes, strict=True)
         ]
         self._least = np.concatenate([least for least, _ in sides])
         self._greatest = np.concatenate([greatest for _, greatest in sides])
@@ -49,19 +53,18 @@ class Bounds:
 
 
 def _pair(
-    bound: tuple[Any, Any], shape: tuple[int, ...], dtype: Any, place: int
+    bound: tuple[Any, Any], name: str, shape: tuple[int, ...], dtype: Any
 ) -> tuple[np.ndarray, np.ndarray]:
     try:
         least, greatest = (np.broadcast_to(np.asarray(side, np.float64), shape) for side in bound)
     except (TypeError, ValueError):
         raise ValueError(
-            f"bounds of variable {place} must be a pair of numbers, or of arrays that broadcast to "
+            f"bounds of {name} must be a pair of numbers, or of arrays that broadcast to "
             f"its shape {shape}, not {bound!r}"
         ) from None
     if not np.all(least <= greatest):
         raise ValueError(
-            f"bounds of variable {place}: the least value must not be above the greatest, and "
-            "neither be NaN"
+            f"bounds of {name}: the least value must not be above the greatest, and neither be NaN"
         )
     return _inwards(least, dtype, np.inf), _inwards(greatest, dtype, -np.inf)
 

@@ -121,8 +121,9 @@ class LevenbergMarquardt:
         self._l2 = _weights(l2, self._variables)
         self._root_l2 = np.sqrt(self._l2)
         dtypes = [v.dtype.as_numpy_dtype for v in self._variables]
-        shapes = [v.shape for v in self._variables]
-        self._bounds = None if bounds is None else Bounds(bounds, shapes, dtypes)
+        shapes = [tuple(v.shape) for v in self._variables]
+        names = [getattr(v, "path", v.name) for v in variables]
+        self._bounds = None if bounds is None else Bounds(bounds, names, shapes, dtypes)
         # Differences of r, at a tenth of a step, must stand out from the variables' rounding.
         self._near = 1e4 * max(float(np.finfo(dtype).eps) for dtype in dtypes)
         self.damping_range = damping_range
@@ -289,13 +290,13 @@ class LevenbergMarquardt:
         while True:
             damping, step = region.step(equations, least)
             predicted = equations.predicted(step, damping)
-            visible, free = predicted > _VISIBLE * cost, damping <= least
-            if not visible and not free and not tries:
+            lost, free = predicted <= _VISIBLE * cost, damping <= least
+            if lost and not free and not tries and np.isfinite(region.radius):
                 region.radius *= 10  # as nothing can be learnt from so short a step
                 continue
             trial = Trial(damping, step, predicted, size)
             tries.append(trial)
-            if not visible or damping > self.damping_range[1]:
+            if not predicted > _VISIBLE * cost or damping > self.damping_range[1]:
                 break
             self._attempt(trial, equations, residuals, start, values)
             slope = float(np.sum(equations.gradient * step))
@@ -376,12 +377,13 @@ def _weights(l2: Any, variables: Sequence[tf.Variable]) -> np.ndarray:
     each = list(l2) if np.iterable(l2) else [l2] * len(variables)
     if len(each) != len(variables):
         raise ValueError(f"l2 has {len(each)} weights for {len(variables)} variables")
-    weights = _flat(
-        [
-            np.broadcast_to(np.asarray(weight, np.float64), variable.shape)
-            for weight, variable in zip(each, variables, strict=True)
-        ]
-    )
+    arrays = [
+        np.broadcast_to(np.asarray(weight), variable.shape)
+        for weight, variable in zip(each, variables, strict=True)
+    ]
+    if any(map(np.iscomplexobj, arrays)):
+        raise ValueError("l2 must be real")
+    weights = _flat(arrays)
     if not np.all((weights >= 0) & np.isfinite(weights)):
         raise ValueError("l2 must be finite and not negative")
     return weights

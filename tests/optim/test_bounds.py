@@ -119,4 +119,4 @@ def test_each_variable_has_its_own_bounds() -> None:
 )
 def test_bounds_that_make_no_sense_are_refused(bounds: Any, message: str) -> None:
     with pytest.raises(ValueError, match=message):
-        Bounds(bounds, [(2,)], [np.float64])
+        Bounds(bounds, ["x"], [(2,)], [np.float64])

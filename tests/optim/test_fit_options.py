@@ -75,7 +75,7 @@ def test_bounds_that_cannot_be_meant_are_refused() -> None:
         fit_least_squares(model, x, y, bounds={"kernal": (0, 1)})
     with pytest.raises(ConfigError, match=r"two patterns match .*kernel"):
         fit_least_squares(model, x, y, bounds={"out": (0, 1), "kernel": (0, 2)})
-    with pytest.raises(ValueError, match="pair of numbers"):
+    with pytest.raises(ValueError, match=r"bounds of .*out/bias must be a pair"):
         fit_least_squares(model, x, y, bounds={"bias": 3.0})
 
 

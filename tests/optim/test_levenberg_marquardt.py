@@ -443,6 +443,7 @@ def test_the_size_guard_comes_before_the_jacobian() -> None:
         {"damping_range": (0.0, 1.0)},
         {"damping_range": (1e-5, math.inf)},
         {"l2": -1.0},
+        {"l2": 1j},
         {"l2": math.nan},
         {"l2": [1.0, 2.0, 3.0]},
         {"chunk": 0},
