@@ -43,6 +43,10 @@ class StudyError(RnnparseError):
     """A study folder is missing, damaged, in use, or belongs to other data."""
 
 
+class OutOfMemoryError(RnnparseError, MemoryError):
+    """There is too little memory for a sentence, which the message names."""
+
+
 class MissingExtraError(RnnparseError):
     """An optional package is needed; the message names the `pip install` that brings it."""
 

@@ -15,10 +15,10 @@ import sys
 from collections.abc import Iterator, Sequence
 
 from rnnparse import __version__
-from rnnparse.cli import evalb, evaluate, info, parse, study, train
+from rnnparse.cli import evalb, evaluate, info, memory, parse, study, train
 from rnnparse.cli.commands import add_commands
 from rnnparse.cli.interruption import GRACE, STUDY_GRACE, Interruption, interruptible
-from rnnparse.errors import RnnparseError
+from rnnparse.errors import OutOfMemoryError, RnnparseError
 
 COMMANDS = (train, parse, evaluate, evalb, info, study)
 
@@ -52,6 +52,18 @@ def main(arguments: Sequence[str] | None = None) -> int:
     if not hasattr(args, "run"):
         parser.print_help(sys.stderr)
         return ERROR
+    own_process = arguments is None
+
+    def run() -> int:
+        return _run(args, given, own_process)
+
+    if own_process and memory.limit() is not None:
+        return memory.run_watched(run, args.debug)
+    return run()
+
+
+def _run(args: argparse.Namespace, given: list[str], own_process: bool) -> int:
+    """Run a command and return its exit status; `own_process` if nothing else lives in this one."""
     interruption = Interruption()
     with interruptible(interruption, lambda: _last_words(args, given), _grace(args)):
         try:
@@ -62,7 +74,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
         except (Exception, KeyboardInterrupt) as error:
             if isinstance(error, KeyboardInterrupt) or interruption.signal is not None:
                 print(f"\nrnnparse: {_last_words(args, given, error)}", file=sys.stderr)
-                if arguments is None and args.command != study.NAME:
+                if own_process and args.command != study.NAME:
                     interruption.end_process()
                 return interruption.status
             return _report(error, args.debug)
@@ -70,25 +82,20 @@ def main(arguments: Sequence[str] | None = None) -> int:
 
 def _report(error: Exception, debug: bool) -> int:
     """Print an error on one line and return the exit status; raise it again to debug."""
-    try:
-        raise error
-    except BrokenPipeError:
+    if isinstance(error, BrokenPipeError):
         _discard_output()
         return BROKEN_PIPE
-    except (RnnparseError, OSError, MemoryError):
-        if debug:
-            raise
+    if debug:
+        raise error
+    if isinstance(error, (RnnparseError, OSError)) or memory.is_out_of_memory(error):
         print(f"rnnparse: error: {_describe(error)}", file=sys.stderr)
         return ERROR
-    except Exception:
-        if debug:
-            raise
-        print(
-            f"rnnparse: internal error: {type(error).__name__}: {_describe(error)}; please report "
-            "this with the traceback that --debug shows",
-            file=sys.stderr,
-        )
-        return INTERNAL_ERROR
+    print(
+        f"rnnparse: internal error: {type(error).__name__}: {_describe(error)}; please report "
+        "this with the traceback that --debug shows",
+        file=sys.stderr,
+    )
+    return INTERNAL_ERROR
 
 
 def _parser() -> argparse.ArgumentParser:
@@ -107,8 +114,8 @@ def _parser() -> argparse.ArgumentParser:
 
 def _describe(error: BaseException) -> str:
     """The message of an error on one line, ready to be shown."""
-    if isinstance(error, MemoryError):
-        return "out of memory"
+    if memory.is_out_of_memory(error):
+        return str(error) if isinstance(error, OutOfMemoryError) else "out of memory"
     if isinstance(error, OSError) and error.strerror:
         place = f"{error.filename}: " if error.filename else "cannot write: "
         return place + error.strerror.lower()

@@ -83,7 +83,9 @@ def _watch(
     """
     reading, writing = os.pipe()
     os.set_blocking(writing, False)
-    over = threading.Event()
+    over, shown = threading.Event(), 2
+    with contextlib.suppress(OSError, ValueError, AttributeError):
+        shown = sys.stderr.fileno()
 
     def wait() -> None:
         while number := os.read(reading, 1):
@@ -91,7 +93,7 @@ def _watch(
                 break
         if number and not over.wait(grace):
             interruption.signal = number[0]
-            os.write(2, f"\nrnnparse: {last_words()}\n".encode())
+            os.write(shown, f"\nrnnparse: {last_words()}\n".encode())
             os._exit(interruption.status)
         os.close(reading)
 

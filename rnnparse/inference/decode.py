@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from math import log
 
+from rnnparse.errors import OutOfMemoryError
 from rnnparse.grammar.grammar import Grammar
 from rnnparse.inference.forest import Forest
 from rnnparse.inference.rules import rule_arrays
@@ -14,6 +15,7 @@ from rnnparse.invariants import trusted
 from rnnparse.threads import Abandoned, apart, stop_flag
 
 WINDOW_FACTOR = 1.7
+SHOWN = 6  # tokens by which a message names a sentence
 EFFORT = 50  # derivations for each token and tree; newspaper text takes at most 8
 
 
@@ -51,10 +53,20 @@ class Decoder:
             k: at least 1.
 
         Raises:
+            OutOfMemoryError: the sentence needs more memory than there is.
             ValueError: no tokens, or k < 1.
         """
         if not tokens or k < 1:
             raise ValueError(f"cannot list the {k} best trees of {len(tokens)} tokens")
+        try:
+            return self._parse(tokens, k)
+        except MemoryError:
+            start = " ".join(tokens[:SHOWN])
+            raise OutOfMemoryError(
+                f"out of memory at the sentence of {len(tokens)} tokens that begins with: {start}"
+            ) from None
+
+    def _parse(self, tokens: Sequence[str], k: int) -> Parse:
         stop = stop_flag()
         emissions = self.grammar.lexicon.emissions(tokens)
         (cat, left, right, start, end, root), logp, glued = best_forest(
