@@ -15,6 +15,7 @@ import re
 import signal
 import sys
 import tempfile
+import threading
 import traceback
 from collections.abc import Callable, Iterator
 
@@ -81,6 +82,8 @@ def run_watched(run: Callable[[], int], debug: bool) -> int:
     with tempfile.TemporaryFile() as noise, tempfile.TemporaryFile() as mark:
         child = os.fork()
         if child == 0:
+            if not debug:  # the error itself is enough
+                sys.unraisablehook = threading.excepthook = lambda about: None
             _run_child(run, noise.fileno(), mark.fileno())
         with _passing_on(child):
             status = os.waitstatus_to_exitcode(os.waitpid(child, 0)[1])
