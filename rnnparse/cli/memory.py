@@ -83,7 +83,8 @@ def run_watched(run: Callable[[], int], debug: bool) -> int:
         child = os.fork()
         if child == 0:
             if not debug:  # the error itself is enough
-                sys.unraisablehook = threading.excepthook = lambda about: None
+                sys.unraisablehook = lambda about: None
+                threading.excepthook = lambda about: None
             _run_child(run, noise.fileno(), mark.fileno())
         with _passing_on(child):
             status = os.waitstatus_to_exitcode(os.waitpid(child, 0)[1])
