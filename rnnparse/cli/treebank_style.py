@@ -14,8 +14,8 @@ def add_style(parser: argparse.ArgumentParser) -> None:
     """Declare the options; each is absent unless it is given."""
     group = parser.add_argument_group(
         "conventions of the treebank",
-        "Entries of lists are separated by commas; 'default' stands for the usual entries, which "
-        "treebanks/README.md has, and an empty text for none.",
+        "Entries of lists are separated by commas; 'default' stands for the usual entries,\n"
+        "which treebanks/README.md lists, and an empty text for none.",
     )
     group.add_argument(
         "--treebank-style",

@@ -169,7 +169,7 @@ def test_every_node_has_the_weights_of_its_key() -> None:
     for i, gold in enumerate(trees(COUNT)):
         forest, place, _ = _example(lists.train[i].forest, gold, lists.grammar, "gold")
         a, b = store.node_offsets[i : i + 2]
-        alone = one_tree(replace(forest, cat=np.arange(len(forest.cat))), place)
+        alone = one_tree(replace(forest, cat=np.arange(len(forest.cat), dtype=np.int32)), place)
         used = store.key[a:b][alone.cat]
         rows = Counter(names[row] for row in used if row >= 0)
         expected: Counter[str] = Counter()
