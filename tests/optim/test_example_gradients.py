@@ -11,7 +11,7 @@ import keras
 import numpy as np
 import pytest
 import tensorflow as tf
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from rnnparse.errors import ConfigError
@@ -55,6 +55,7 @@ def test_norms_run_over_all_variables() -> None:
     np.testing.assert_allclose(example_norms([tf.constant(a) for a in arrays]), expected)
 
 
+@settings(deadline=None)
 @given(st.integers(0, 1000), st.floats(1e-3, 1e3))
 def test_clipping_shortens_long_gradients_alone(seed: int, norm: float) -> None:
     arrays = random_gradients(seed)

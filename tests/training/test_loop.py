@@ -12,7 +12,7 @@ import numpy as np
 import pytest
 
 from rnnparse.config import TrainingConfig
-from rnnparse.errors import ConfigError
+from rnnparse.errors import ConfigError, ModelError
 from rnnparse.inference.forest import candidate_tree
 from rnnparse.losses.cost import structured_cost
 from rnnparse.models.cvg import CVG
@@ -352,7 +352,7 @@ def test_a_finished_state_is_left_as_it_is() -> None:
 def test_a_state_of_another_optimizer_is_no_start() -> None:
     state = run(small_config(), epochs=1)
     for optimizer in ("adam", "sgd"):
-        with pytest.raises(ValueError):
+        with pytest.raises(ModelError, match="optimizer does not fit"):
             run(small_config(optimizer=optimizer), state=state)
 
 

@@ -161,7 +161,8 @@ def test_slots_outlive_epochs() -> None:
     """AdaGrad that began anew in the second epoch would take longer steps there."""
     config = small_config(averaging=False, l2=0.0)
     state = run(config, epochs=1)
-    fresh = TrainingState(**{**vars(state), "history": [], "optimizer": []})
+    empty = [np.zeros_like(slot) if np.ndim(slot) else slot for slot in state.optimizer]
+    fresh = TrainingState(**{**vars(state), "history": [], "optimizer": empty})
     with_slots = run(config, epochs=2)
     without = run(config, epochs=2, state=fresh)
     assert (with_slots.parameters.W != without.parameters.W).any()
