@@ -60,7 +60,9 @@ class UnknownWordTagger:
         ValueError: an array that is not so, see `rnnparse.invariants.TAGGER`; a name twice.
     """
 
-    def __init__(self, features: Sequence[str], weights: np.ndarray, vectors: WordVectors) -> None:
+    def __init__(
+        self, features: Sequence[str], weights: np.ndarray, vectors: WordVectors
+    ) -> None:
         self.features = tuple(features)
         self.weights = weights
         self.vectors = vectors

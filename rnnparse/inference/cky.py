@@ -115,19 +115,8 @@ def clear_column(column):
 
 @njit(cache=True, nogil=True)
 def _apply_binary(
-    best,
-    row,
-    slots,
-    left_score,
-    score,
-    low,
-    high,
-    width,
-    pair_ptr,
-    pair_right,
-    rule_ptr,
-    rule_parent,
-    rule_logp,
+    best, row, slots, left_score, score, low, high, width,
+    pair_ptr, pair_right, rule_ptr, rule_parent, rule_logp,
 ):
     """Raise `best` by every binary rule over the slots of a row and the column."""
     one = np.uint64(1)
@@ -171,26 +160,11 @@ def _close_unary(best, base, closure_symbol, closure_ptr, closure_parent, closur
 def _apply_rules(best, base, row, slots, left_score, column, rules):
     """Raise `best` by all rules."""
     _apply_binary(
-        best,
-        row,
-        slots,
-        left_score,
-        column.score,
-        column.low,
-        column.high,
-        column.width,
-        rules.pair_ptr,
-        rules.pair_right,
-        rules.rule_ptr,
-        rules.rule_parent,
-        rules.rule_logp,
+        best, row, slots, left_score, column.score, column.low, column.high, column.width,
+        rules.pair_ptr, rules.pair_right, rules.rule_ptr, rules.rule_parent, rules.rule_logp,
     )
     _close_unary(
-        best,
-        base,
-        rules.closure_symbol,
-        rules.closure_ptr,
-        rules.closure_parent,
+        best, base, rules.closure_symbol, rules.closure_ptr, rules.closure_parent,
         rules.closure_logp,
     )
 
@@ -297,31 +271,15 @@ def inside_chart(n, lex_ptr, lex_symbol, lex_logp, rules, stop):
             item_symbol[items : items + count] = found[:count]
             symbol, inside = item_symbol[items : items + count], item_inside[items : items + count]
             _store(
-                i,
-                best,
-                symbol,
-                inside,
-                rules.right_number,
-                column.score,
-                column.low,
-                column.high,
-                column.width,
+                i, best, symbol, inside, rules.right_number,
+                column.score, column.low, column.high, column.width,
             )
             if j < n:
                 slots = grow(slots, size[0] + count)
                 left_score = grow(left_score, size[1] + count * (n - 1 - i))
                 row_count[i] += _extend_row(
-                    i,
-                    j,
-                    n,
-                    symbol,
-                    inside,
-                    rules.left_number,
-                    slot[i],
-                    slots,
-                    left_score,
-                    row[i, row_count[i] :],
-                    size,
+                    i, j, n, symbol, inside, rules.left_number, slot[i], slots, left_score,
+                    row[i, row_count[i] :], size,
                 )
             items += count
             cell_ptr[cell_index(i, j) + 1] = items

@@ -70,12 +70,8 @@ class Contents(NamedTuple):
 def new_contents():
     """An empty store."""
     return Contents(
-        np.empty(1024, SEQUENCE),
-        np.empty(4096, np.int32),
-        new_table(1024),
-        np.empty(1024, NODE),
-        new_table(1024),
-        np.zeros(3, np.int64),
+        np.empty(1024, SEQUENCE), np.empty(4096, np.int32), new_table(1024),
+        np.empty(1024, NODE), new_table(1024), np.zeros(3, np.int64),
     )
 
 
@@ -171,9 +167,7 @@ def export(contents, root, logp):
     """The store as `Candidates` with the given roots."""
     count = contents.size[NODES]
     category, start, end = (
-        np.empty(count, np.int32),
-        np.empty(count, np.int32),
-        np.empty(count, np.int32),
+        np.empty(count, np.int32), np.empty(count, np.int32), np.empty(count, np.int32)
     )
     child_ptr = np.zeros(count + 1, np.int64)
     for v in range(count):

@@ -57,15 +57,8 @@ def new_search():
     size = np.zeros(4, np.int64)
     size[CHAINS] = 1
     return Search(
-        np.empty(2048, DERIVATION),
-        np.empty(64, CHAIN),
-        new_table(64),
-        new_table(2048),
-        new_table(2048),
-        size,
-        np.empty(1024, ENTRY),
-        np.zeros(2, np.int64),
-        new_contents(),
+        np.empty(2048, DERIVATION), np.empty(64, CHAIN), new_table(64), new_table(2048),
+        new_table(2048), size, np.empty(1024, ENTRY), np.zeros(2, np.int64), new_contents(),
     )
 
 
@@ -88,10 +81,7 @@ def with_room(search, pushes, length):
     return Search(
         grow(search.derivations, size[DERIVATIONS] + 1),
         grow(search.chains, size[CHAINS] + 1),
-        chain_table,
-        kept_table,
-        seen_table,
-        size,
+        chain_table, kept_table, seen_table, size,
         grow(search.heap, search.heap_size[0] + pushes),
         search.heap_size,
         more_contents(contents, length),
@@ -172,22 +162,8 @@ def first_sight(vertex, content, seen_table, size):
 
 @njit(cache=True, nogil=True)
 def room_for_one(
-    pushes,
-    length,
-    derivations,
-    chains,
-    chain_table,
-    kept_table,
-    seen_table,
-    size,
-    heap,
-    heap_size,
-    sequences,
-    members,
-    sequence_table,
-    nodes,
-    node_table,
-    content_size,
+    pushes, length, derivations, chains, chain_table, kept_table, seen_table, size, heap,
+    heap_size, sequences, members, sequence_table, nodes, node_table, content_size,
 ):
     """Whether one more derivation fits in, with its content and what it makes the queue take."""
     return (
@@ -197,5 +173,7 @@ def room_for_one(
         and not crowded(chain_table, size[CHAINS])
         and not crowded(kept_table, size[KEPT])
         and not crowded(seen_table, size[SEEN])
-        and has_room(length, sequences, members, sequence_table, nodes, node_table, content_size)
+        and has_room(
+            length, sequences, members, sequence_table, nodes, node_table, content_size
+        )
     )

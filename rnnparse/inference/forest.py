@@ -156,7 +156,9 @@ class ForestBuilder:
                 left = done.pop()
                 start = self._nodes[left][3]
                 end = self._nodes[left if right < 0 else right][4]
-                done.append(self._intern((self._category(node.label()), left, right, start, end)))
+                done.append(
+                    self._intern((self._category(node.label()), left, right, start, end))
+                )
         return done[0]
 
     def _category(self, label: str) -> int:

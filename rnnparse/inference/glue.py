@@ -70,14 +70,8 @@ def glue_graph(n, chart, rules, best, threshold):
                     continue
                 graph = with_room(graph, graph.size[EDGES] + 1, graph.size[VERTICES] + 1)
                 piece, _ = reach(
-                    item,
-                    above + best[j],
-                    chart.symbol,
-                    rules.category,
-                    rules.partial,
-                    graph.vertex_of,
-                    graph.vertices,
-                    graph.size,
+                    item, above + best[j], chart.symbol, rules.category, rules.partial,
+                    graph.vertex_of, graph.vertices, graph.size,
                 )
                 rest = graph.vertices[j]
                 rest.outside = max(rest.outside, above + chart.inside[item])

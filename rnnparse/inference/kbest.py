@@ -76,7 +76,9 @@ def _seed(
 
 
 @njit(cache=True, nogil=True)
-def _next_of_edge(e, left_rank, right_rank, cut, edges, vertices, derivations, heap, heap_size):
+def _next_of_edge(
+    e, left_rank, right_rank, cut, edges, vertices, derivations, heap, heap_size
+):
     """Queue what follows a binary derivation; each pair of ranks is reached in one way only."""
     edge = edges[e]
     left, right = vertices[edge.left], vertices[edge.right]
@@ -121,23 +123,8 @@ def _gather(derivation, partial, sequences, members, buffer, length):
 
 @njit(cache=True, nogil=True)
 def _content(
-    e,
-    left_rank,
-    right_rank,
-    vertex,
-    start,
-    end,
-    categories,
-    edges,
-    vertices,
-    derivations,
-    sequences,
-    members,
-    sequence_table,
-    nodes,
-    node_table,
-    content_size,
-    buffer,
+    e, left_rank, right_rank, vertex, start, end, categories, edges, vertices, derivations,
+    sequences, members, sequence_table, nodes, node_table, content_size, buffer,
 ):
     """What a derivation stands for: a node, or a sequence for an intermediate symbol."""
     sequence = np.int64(-1)
@@ -148,54 +135,25 @@ def _content(
         if edges[e].right >= 0:
             right = vertices[edges[e].right]
             length = _gather(
-                derivations[right.first + right_rank],
-                right.partial,
-                sequences,
-                members,
-                buffer,
+                derivations[right.first + right_rank], right.partial, sequences, members, buffer,
                 length,
             )
-        sequence = intern_sequence(buffer, length, sequences, members, sequence_table, content_size)
+        sequence = intern_sequence(
+            buffer, length, sequences, members, sequence_table, content_size
+        )
     if vertices[vertex].partial:
         return sequence
     return intern_node(
-        vertices[vertex].category,
-        sequence,
-        start,
-        end,
-        categories,
-        nodes,
-        node_table,
+        vertices[vertex].category, sequence, start, end, categories, nodes, node_table,
         content_size,
     )
 
 
 @njit(cache=True, nogil=True)
 def _run(
-    k,
-    cut,
-    categories,
-    start,
-    end,
-    pushes,
-    lex_vertex,
-    edges,
-    vertices,
-    derivations,
-    chains,
-    chain_table,
-    kept_table,
-    seen_table,
-    size,
-    heap,
-    heap_size,
-    sequences,
-    members,
-    sequence_table,
-    nodes,
-    node_table,
-    content_size,
-    buffer,
+    k, cut, categories, start, end, pushes, lex_vertex, edges, vertices,
+    derivations, chains, chain_table, kept_table, seen_table, size, heap, heap_size,
+    sequences, members, sequence_table, nodes, node_table, content_size, buffer,
 ):
     """Take at most `STRETCH` derivations from the queue, best first, while there is room for more.
 
@@ -235,7 +193,9 @@ def _run(
         link = unary and edges[e].link
         chain = np.int64(derivations[left].chain) if unary else np.int64(0)
         if not link:
-            chain = chain_above(chain, vertices[v].category, categories, chains, chain_table, size)
+            chain = chain_above(
+                chain, vertices[v].category, categories, chains, chain_table, size
+            )
             if chain < 0:
                 continue
         slot = kept_slot(v, chain, kept_table, size)
@@ -249,23 +209,8 @@ def _run(
             content = np.int64(derivations[left].content)
         else:
             content = _content(
-                e,
-                left,
-                right,
-                v,
-                start,
-                end,
-                categories,
-                edges,
-                vertices,
-                derivations,
-                sequences,
-                members,
-                sequence_table,
-                nodes,
-                node_table,
-                content_size,
-                buffer,
+                e, left, right, v, start, end, categories, edges, vertices, derivations,
+                sequences, members, sequence_table, nodes, node_table, content_size, buffer,
             )
         if first_sight(v, content, seen_table, size):
             kept_table[slot, 1] += 1
@@ -290,30 +235,11 @@ def _finish_cell(
         search = with_room(search, pushes, buffer.shape[0])
         contents = search.contents
         dropped |= _run(
-            k,
-            cut,
-            categories,
-            start,
-            end,
-            pushes,
-            lex_vertex,
-            graph.edges,
-            graph.vertices,
-            search.derivations,
-            search.chains,
-            search.chain_table,
-            search.kept_table,
-            search.seen_table,
-            search.size,
-            search.heap,
-            search.heap_size,
-            contents.sequences,
-            contents.members,
-            contents.sequence_table,
-            contents.nodes,
-            contents.node_table,
-            contents.size,
-            buffer,
+            k, cut, categories, start, end, pushes, lex_vertex, graph.edges, graph.vertices,
+            search.derivations, search.chains, search.chain_table, search.kept_table,
+            search.seen_table, search.size, search.heap, search.heap_size,
+            contents.sequences, contents.members, contents.sequence_table, contents.nodes,
+            contents.node_table, contents.size, buffer,
         )
     return search, dropped
 
@@ -352,11 +278,7 @@ def enumerate_trees(
     if epsilon >= 0:
         contents, zero = search.contents, np.int64(0)
         nothing = intern_sequence(
-            buffer,
-            zero,
-            contents.sequences,
-            contents.members,
-            contents.sequence_table,
+            buffer, zero, contents.sequences, contents.members, contents.sequence_table,
             contents.size,
         )
         append(search.derivations, vertices, search.size, 0.0, nothing, zero, epsilon)

@@ -46,20 +46,8 @@ def _list_alive(first, last, vertex_of, alive):
 
 @njit(cache=True, nogil=True)
 def _push_unary(
-    cell,
-    threshold,
-    cell_ptr,
-    symbol,
-    inside,
-    unary_ptr,
-    unary,
-    category,
-    partial,
-    alive,
-    count,
-    vertex_of,
-    vertices,
-    size,
+    cell, threshold, cell_ptr, symbol, inside, unary_ptr, unary, category, partial, alive, count,
+    vertex_of, vertices, size,
 ):
     """Push outside scores down the unary rules of one cell, to their fixed point.
 
@@ -97,18 +85,8 @@ def _push_unary(
 
 @njit(cache=True, nogil=True)
 def _unary_edges(
-    cell,
-    threshold,
-    cell_ptr,
-    symbol,
-    inside,
-    unary_ptr,
-    unary,
-    alive,
-    vertex_of,
-    vertices,
-    edges,
-    size,
+    cell, threshold, cell_ptr, symbol, inside, unary_ptr, unary, alive, vertex_of, vertices,
+    edges, size,
 ):
     """List the unary edges kept in one cell; returns False where they lack room."""
     for parent in alive:
@@ -125,29 +103,9 @@ def _unary_edges(
 
 @njit(cache=True, nogil=True)
 def _binary_edges(
-    i,
-    j,
-    threshold,
-    cell_ptr,
-    symbol,
-    slot,
-    slots,
-    left_score,
-    score,
-    low,
-    high,
-    width,
-    binary_ptr,
-    binary,
-    left_symbol,
-    right_symbol,
-    category,
-    partial,
-    alive,
-    vertex_of,
-    vertices,
-    edges,
-    size,
+    i, j, threshold, cell_ptr, symbol, slot, slots, left_score, score, low, high, width,
+    binary_ptr, binary, left_symbol, right_symbol, category, partial, alive,
+    vertex_of, vertices, edges, size,
 ):
     """List the binary edges kept in cell (i, j) and push outside scores to their children.
 
@@ -212,62 +170,23 @@ def _cell_edges(i, j, chart, rules, column, alive, threshold, graph):
         return edge_room, vertex_room, True, False
     before = graph.size[EDGES]
     count, pruned = _push_unary(
-        cell,
-        threshold,
-        chart.cell_ptr,
-        chart.symbol,
-        chart.inside,
-        rules.unary_ptr,
-        rules.unary,
-        rules.category,
-        rules.partial,
-        alive,
-        count,
-        graph.vertex_of,
-        graph.vertices,
-        graph.size,
+        cell, threshold, chart.cell_ptr, chart.symbol, chart.inside, rules.unary_ptr, rules.unary,
+        rules.category, rules.partial, alive, count, graph.vertex_of, graph.vertices, graph.size,
     )
     room = count >= 0
     if room:
         room = _unary_edges(
-            cell,
-            threshold,
-            chart.cell_ptr,
-            chart.symbol,
-            chart.inside,
-            rules.unary_ptr,
-            rules.unary,
-            alive[:count],
-            graph.vertex_of,
-            graph.vertices,
-            graph.edges,
-            graph.size,
+            cell, threshold, chart.cell_ptr, chart.symbol, chart.inside, rules.unary_ptr,
+            rules.unary, alive[:count], graph.vertex_of, graph.vertices, graph.edges, graph.size,
         )
     if room and j - i > 1:
         room, cut = _binary_edges(
-            i,
-            j,
-            threshold,
-            chart.cell_ptr,
-            chart.symbol,
-            chart.rows.slot[i],
-            chart.rows.slots,
-            chart.rows.score,
-            column.score,
-            column.low,
-            column.high,
-            column.width,
-            rules.binary_ptr,
-            rules.binary,
-            rules.left_symbol,
-            rules.right_symbol,
-            rules.category,
-            rules.partial,
-            alive[:count],
-            graph.vertex_of,
-            graph.vertices,
-            graph.edges,
-            graph.size,
+            i, j, threshold, chart.cell_ptr, chart.symbol,
+            chart.rows.slot[i], chart.rows.slots, chart.rows.score,
+            column.score, column.low, column.high, column.width,
+            rules.binary_ptr, rules.binary, rules.left_symbol, rules.right_symbol,
+            rules.category, rules.partial, alive[:count],
+            graph.vertex_of, graph.vertices, graph.edges, graph.size,
         )
         pruned |= cut
     if room:
@@ -301,15 +220,8 @@ def prune(n, chart, rules, graph, threshold, stop):
     column = new_column(rules.right_symbol.shape[0], n + 1)
     for j in range(n, 0, -1):
         _load_column(
-            j,
-            chart.cell_ptr,
-            chart.symbol,
-            chart.inside,
-            rules.right_number,
-            column.score,
-            column.low,
-            column.high,
-            column.width,
+            j, chart.cell_ptr, chart.symbol, chart.inside, rules.right_number,
+            column.score, column.low, column.high, column.width,
         )
         for i in range(j):
             if stop[0]:

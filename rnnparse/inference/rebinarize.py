@@ -95,10 +95,6 @@ def binarize_candidates(candidates, categories, heads):
         place[v] = nodes
         nodes += 1
     return (
-        out[0, :nodes].copy(),
-        out[1, :nodes].copy(),
-        out[2, :nodes].copy(),
-        out[3, :nodes].copy(),
-        out[4, :nodes].copy(),
-        place[candidates.root],
+        out[0, :nodes].copy(), out[1, :nodes].copy(), out[2, :nodes].copy(),
+        out[3, :nodes].copy(), out[4, :nodes].copy(), place[candidates.root],
     )
