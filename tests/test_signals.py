@@ -42,7 +42,6 @@ def start(command: list[str], lines: str = "") -> subprocess.Popen[str]:
             stdin=file,
             stdout=subprocess.PIPE,
             stderr=subprocess.PIPE,
-            preexec_fn=lambda: signal.signal(signal.SIGINT, signal.default_int_handler),
         )
 
 

@@ -21,7 +21,7 @@ pytestmark = pytest.mark.skipif(
 )
 
 DRIVER = """
-import os, pathlib, random, signal, sys, time
+import os, pathlib, random, sys, time
 from rnnparse.study.runner import Study
 from rnnparse.study.space import Space
 
@@ -39,7 +39,6 @@ def run(config, seed):
         raise ValueError("five")
 
 if __name__ == "__main__":
-    signal.signal(signal.SIGINT, signal.default_int_handler)  # shells let jobs ignore it
     os.makedirs(folder + "/processes", exist_ok=True)
     command = "python driver.py"
     study = Study(Space({"x": range(8)}, (0, 1)), run, folder + "/study", jobs=2, command=command)
