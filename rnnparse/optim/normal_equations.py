@@ -11,7 +11,8 @@ float64.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Iterable, Iterator
 from typing import Any
 
 import numpy as np
@@ -22,12 +23,14 @@ from rnnparse.optim.tape_jacobian import real_rows
 
 Blocks = np.ndarray | Iterable[np.ndarray]
 
+_SINGULAR = 1e-9  # the least of pivots over the greatest, where rows may depend on each other
+_DEPENDENT = 1e-8  # a μ for such rows: rounding and μ then change the step alike
 _SMALL = 128  # parameters for which reflections cost less than what surrounds them
 _COLUMNS = 4096  # of the Jacobian that are scaled at once
 _ROWS = 512  # of the Jacobian that are multiplied at once, or more
 
 
-class NormalEquations:
+class NormalEquations(ABC):
     """The equations at one point, to be solved for any damping.
 
     Attributes:
@@ -37,7 +40,7 @@ class NormalEquations:
         scale: D, but 1 where D is 0, so that the system is positive definite. Such a parameter
             has no influence on the residuals and is not in the L2 term; its step is 0.
         jacobian: J [B, P] where it is kept as a whole, or None.
-        floor: the least μ with which the system can be solved to working precision.
+        floor: the least μ for which rounding does not spoil the step.
     """
 
     gradient: np.ndarray
@@ -45,8 +48,11 @@ class NormalEquations:
     largest: np.ndarray
     scale: np.ndarray
     jacobian: np.ndarray | None = None
-    floor = 1e-13
     _held: np.ndarray | None = None
+
+    @property
+    def floor(self) -> float:
+        return 1e-13
 
     def _set_scale(self, diagonal: np.ndarray, before: np.ndarray) -> None:
         bad = np.count_nonzero(~np.isfinite(diagonal))
@@ -67,9 +73,9 @@ class NormalEquations:
         """
         return self.inverse(damping, -self.gradient)
 
+    @abstractmethod
     def inverse(self, damping: float, right: np.ndarray) -> np.ndarray:
         """As `solve` for another side, [P], made of gradients of residuals and L2 terms."""
-        raise NotImplementedError
 
     def correction(self, damping: float, residuals: np.ndarray) -> np.ndarray:
         """−(JᵀJ + L + μ D)⁻¹ Jᵀf [P] for other residuals f [B]; needs a Jacobian that is kept."""
@@ -79,18 +85,18 @@ class NormalEquations:
             right[self._held] = 0
         return self.inverse(damping, right)
 
+    @abstractmethod
     def curvature(self, step: np.ndarray) -> float:
         """δᵀ(JᵀJ + L)δ, for any δ [P]."""
-        raise NotImplementedError
 
     def hold(self, held: np.ndarray) -> None:
         """Give the parameters in held, bool [P], a gradient and a step of 0 from now on."""
         self.gradient, self._held = np.where(held, 0.0, self.gradient), held
         self._drop(held)
 
+    @abstractmethod
     def _drop(self, held: np.ndarray) -> None:
         """Take the columns of held parameters out of J and L."""
-        raise NotImplementedError
 
     def length(self, step: np.ndarray) -> float:
         """‖√D δ‖."""
@@ -109,14 +115,16 @@ class NormalEquations:
 
 
 class TriangularSpace(NormalEquations):
-    """[P, P], for a small P ≤ B: J = Q R by Householder reflections, block by block.
+    """[P, P], for a small P: J = Q R by Householder reflections, block by block.
 
     JᵀJ is never formed, which would square the condition number: the step minimises
     ‖R δ + Qᵀr‖² + μ Σ D δ², with L2 terms as rows of their own. The singular values of R, scaled to
     columns of at most 1, serve every damping. Arguments and errors as for `ParameterSpace`.
     """
 
-    floor = 1e-16
+    @property
+    def floor(self) -> float:
+        return 1e-16
 
     def __init__(
         self,
@@ -251,6 +259,19 @@ class ResidualSpace(NormalEquations):
         self._set_scale(squares + l2, before)
         self._factor: tuple[float, Any] = (np.nan, None)
 
+    @property
+    def floor(self) -> float:
+        """Larger for a J whose rows depend on each other, where r has a part outside its range.
+
+        Rounding of this part gets into the step, and is then divided by μ.
+        """
+        least = super().floor
+        try:
+            pivots = np.square(np.diag(self._damped_factor(least)))
+        except np.linalg.LinAlgError:
+            return _DEPENDENT
+        return least if pivots.min() > _SINGULAR * pivots.max() else _DEPENDENT
+
     def solve(self, damping: float) -> np.ndarray:
         return self._woodbury(damping, self._residuals, self._shrinkage)
 
@@ -273,15 +294,21 @@ class ResidualSpace(NormalEquations):
     def _woodbury(self, damping: float, residuals: np.ndarray, rest: np.ndarray) -> np.ndarray:
         """−(JᵀJ + E)⁻¹ (Jᵀ residuals + rest)."""
         weight = self._l2 + damping * self.scale
+        right = residuals - self.jacobian @ (rest / weight)
+        solution = _solved(self._damped_factor(damping), right)
+        return -(rest + self.jacobian.T @ solution) / weight
+
+    def _damped_factor(self, damping: float) -> Any:
+        """The Cholesky factor of I + K Kᵀ [B, B]."""
         if self._factor[0] != damping:
+            weight = self._l2 + damping * self.scale
             matrix = np.eye(len(self._residuals))
             for start in range(0, len(weight), _COLUMNS):
                 part = slice(start, start + _COLUMNS)
                 scaled = self.jacobian[:, part] / np.sqrt(weight[part])
                 matrix += scaled @ scaled.T
             self._factor = damping, _factorised(matrix)
-        solution = _solved(self._factor[1], residuals - self.jacobian @ (rest / weight))
-        return -(rest + self.jacobian.T @ solution) / weight
+        return self._factor[1]
 
 
 def normal_equations(
@@ -292,7 +319,7 @@ def normal_equations(
     before: np.ndarray,
     keep: bool = False,
 ) -> NormalEquations:
-    """The equations in the smaller space; arguments and errors as for `ParameterSpace`.
+    """The equations in a space that suits them; arguments and errors as for `ParameterSpace`.
 
     Args:
         keep: whether to keep J as a whole, for `NormalEquations.correction`.
@@ -304,12 +331,12 @@ def normal_equations(
         >>> equations.solve(1.0).round(9)
         array([-1.])
     """
-    space: type[NormalEquations] = ResidualSpace
-    if len(parameters) <= len(residuals):
+    space: Callable[..., NormalEquations] = ResidualSpace
+    if len(parameters) <= max(_SMALL, len(residuals)):
         space = TriangularSpace if len(parameters) <= _SMALL else ParameterSpace
     if keep and space is not ResidualSpace:
         blocks = _whole(blocks, len(residuals), len(parameters))
-    equations = space(blocks, residuals, parameters, l2, before)  # type: ignore[call-arg]
+    equations = space(blocks, residuals, parameters, l2, before)
     if keep and equations.jacobian is None:
         equations.jacobian = np.asarray(blocks)
     return equations

@@ -53,7 +53,7 @@ class TrustRegion:
                 return damping, step
             low, high = (low, damping) if excess < 0 else (damping, high)
             newton = np.nan
-            if np.isfinite(length):
+            if 0 < length < np.inf:
                 slope = _slope(equations, damping, step, length)
                 # ‖√D δ‖ is convex in μ, so that its tangent finds a lower bound.
                 low = max(low, damping - excess / slope)

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 import scipy.optimize
 import tensorflow as tf
-from hypothesis import given, settings
+from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from rnnparse.optim.bounds import Bounds
@@ -17,6 +17,9 @@ from tests.optim.nist import PROBLEMS
 from tests.optim.problems import ROSENBROCK, rosenbrock, variable
 
 
+@example(seed=377545, residuals=2, parameters=3, share=0.75)  # a step of length 0
+@example(seed=1, residuals=3, parameters=4, share=1.0)  # bounds leave fewer than the residuals
+@example(seed=1, residuals=120, parameters=158, share=0.88)
 @given(
     seed=st.integers(0, 10**6),
     residuals=st.integers(2, 8),

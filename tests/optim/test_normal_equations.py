@@ -83,11 +83,25 @@ def test_all_spaces_give_the_same_step(shape: tuple[int, int]) -> None:
             np.testing.assert_allclose(one, other, rtol=1e-10, atol=1e-10 * np.abs(one).max())
 
 
-def test_the_smaller_space_is_taken() -> None:
-    assert isinstance(normal_equations(**random_problem(0, 5, 4)), TriangularSpace)
-    assert isinstance(normal_equations(**random_problem(0, 4, 4)), TriangularSpace)
-    assert isinstance(normal_equations(**random_problem(0, 200, 129)), ParameterSpace)
-    assert isinstance(normal_equations(**random_problem(0, 3, 4)), ResidualSpace)
+def test_a_space_that_suits_the_sizes_is_taken() -> None:
+    assert isinstance(normal_equations(**random_problem(0, 4, 3)), TriangularSpace)
+    assert isinstance(normal_equations(**random_problem(0, 3, 4)), TriangularSpace)
+    assert isinstance(normal_equations(**random_problem(0, 300, 200)), ParameterSpace)
+    assert isinstance(normal_equations(**random_problem(0, 150, 200)), ResidualSpace)
+
+
+@pytest.mark.parametrize("rank", [20, 35, 50])
+def test_the_floor_bounds_the_rounding_of_rows_that_depend_on_each_other(rank: int) -> None:
+    """The least damping still gives the step of the pseudo-inverse."""
+    rng = np.random.default_rng(rank)
+    J = rng.standard_normal((50, rank)) @ rng.standard_normal((rank, 90))
+    residuals, zeros = rng.standard_normal(50), np.zeros(90)
+    equations = ResidualSpace(J, residuals, zeros, zeros, zeros)
+    root = np.sqrt(equations.scale)
+    expected = -np.linalg.pinv(J / root, rcond=1e-10) @ residuals / root
+    step = equations.solve(equations.floor)
+    np.testing.assert_allclose(step, expected, rtol=0, atol=1e-5 * np.abs(expected).max())
+    assert (equations.floor < 1e-10) == (rank == 50)
 
 
 @pytest.mark.parametrize("space", SPACES)
