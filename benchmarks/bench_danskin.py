@@ -31,23 +31,23 @@ from typing import Any
 import numpy as np
 from synthetic_forests import CATEGORIES, Generator
 
+from rnnparse._tensorflow import tf
 from rnnparse.config import TrainingConfig
 from rnnparse.grammar.grammar import estimate
 from rnnparse.inference.decode import Decoder
 from rnnparse.models import kernels
 from rnnparse.models.batch import LevelBatch
+from rnnparse.models.category_pairs import KeyTable
 from rnnparse.models.cvg import CVG
-from rnnparse.models.keys import KeyTable
+from rnnparse.models.forest_dataset import ForestStore
 from rnnparse.models.objective import adagrad_step, danskin_batch, loss_gradients, loss_of_scores
 from rnnparse.models.parameters import Parameters, initial_parameters
-from rnnparse.models.store import ForestStore
-from rnnparse.models.tf import tf
 from rnnparse.training.data import load_clean
 from rnnparse.training.prepare import Lists, make_problem
 from rnnparse.trees.cleaning import words
 from rnnparse.trees.heads import HeadTable
 
-# After models.tf, so that TensorFlow starts quietly.
+# After _tensorflow, so that TensorFlow starts quietly.
 from rnnparse.losses.structured import structured_hinge  # isort: skip
 
 KAPPA = 0.1

@@ -24,10 +24,10 @@ from typing import Any
 
 import numpy as np
 
-from rnnparse.models.tf import keras, tf
+from rnnparse._tensorflow import keras, tf
 from rnnparse.optim.adagrad import AdaGrad
 
-# After models.tf, so that TensorFlow starts quietly.
+# After _tensorflow, so that TensorFlow starts quietly.
 from rnnparse.optim.freezing import FrozenRows, freeze, unfreeze  # isort: skip
 
 layers = keras.layers

@@ -27,7 +27,7 @@ import scipy.optimize
 ROOT = Path(__file__).resolve().parents[1]
 sys.path.insert(0, str(ROOT))
 
-from rnnparse.models.tf import tf  # noqa: E402  starts TensorFlow quietly
+from rnnparse._tensorflow import tf  # noqa: E402  starts TensorFlow quietly
 from rnnparse.optim.convergence import Tolerances  # noqa: E402
 from rnnparse.optim.levenberg_marquardt import LevenbergMarquardt  # noqa: E402
 from tests.optim.nist import PROBLEMS, NistProblem  # noqa: E402

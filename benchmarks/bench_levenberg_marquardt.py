@@ -24,16 +24,16 @@ from typing import Any
 
 import numpy as np
 
+from rnnparse._tensorflow import keras
 from rnnparse.config import TrainingConfig
 from rnnparse.models.cvg import CVG
 from rnnparse.models.objective import loss_of_scores
-from rnnparse.models.tf import keras
 from rnnparse.training.data import load_clean
 from rnnparse.training.prepare import Problem, make_lists, make_problem
 from rnnparse.training.steps import make_step
 from rnnparse.trees.embedded import embedded_treebank
 
-# After models.tf, so that TensorFlow starts quietly.
+# After _tensorflow, so that TensorFlow starts quietly.
 from rnnparse.optim.least_squares import fit_least_squares  # isort: skip
 
 ROOT = Path(__file__).resolve().parents[1]

@@ -23,11 +23,11 @@ from typing import Any
 
 import numpy as np
 
-from rnnparse.models.tf import tf
+from rnnparse._tensorflow import tf
 
-# After models.tf, so that TensorFlow starts quietly.
+# After _tensorflow, so that TensorFlow starts quietly.
 from rnnparse.losses.external import external_loss  # isort: skip
-from rnnparse.losses.objectives import hinge_weights  # isort: skip
+from rnnparse.losses.score_gradients import hinge_weights  # isort: skip
 from rnnparse.losses.structured import (  # isort: skip
     structured_hinge,
     structured_squared_hinge,

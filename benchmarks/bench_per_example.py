@@ -29,11 +29,11 @@ from typing import Any
 import numpy as np
 from bench_su_rnn import synthetic_store
 
+from rnnparse._tensorflow import keras, tf
+from rnnparse.models.category_pairs import KeyTable
 from rnnparse.models.cvg import CVG
-from rnnparse.models.keys import KeyTable
 from rnnparse.models.parameters import initial_parameters
 from rnnparse.models.per_example import ExampleSubgradients
-from rnnparse.models.tf import keras, tf
 from rnnparse.optim.adagrad import AdaGrad
 from rnnparse.optim.per_example import PerExampleModel, clip_each
 

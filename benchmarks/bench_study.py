@@ -28,7 +28,7 @@ import numpy as np
 
 from rnnparse.study.curve import Curve
 from rnnparse.study.records import RecordFile, make_record
-from rnnparse.study.space import Space
+from rnnparse.study.search_space import Space
 
 SERIES = ("objective", "loss", "violated", "gradient_norm", "update_ratio")
 

@@ -26,18 +26,18 @@ from pathlib import Path
 import numpy as np
 from synthetic_forests import CATEGORIES, Generator
 
+from rnnparse._tensorflow import tf
 from rnnparse.models.batch import LevelBatch
+from rnnparse.models.category_pairs import KeyTable
 from rnnparse.models.cvg import CVG
-from rnnparse.models.frozen import Frozen
-from rnnparse.models.keys import KeyTable
+from rnnparse.models.forest_dataset import ForestStore
+from rnnparse.models.frozen_weights import Frozen
 from rnnparse.models.objective import adagrad_step, loss_gradients
 from rnnparse.models.parameters import Parameters, initial_parameters
 from rnnparse.models.scorer import Scorer
-from rnnparse.models.store import ForestStore
-from rnnparse.models.tf import tf
 from rnnparse.optim.adagrad import AdaGrad, make_optimizer
 
-# After models.tf, so that TensorFlow starts quietly.
+# After _tensorflow, so that TensorFlow starts quietly.
 from rnnparse.losses.structured import structured_hinge  # isort: skip
 
 WORDS = 47_000

@@ -22,10 +22,10 @@ import numpy as np
 
 from rnnparse.config import TrainingConfig
 from rnnparse.training.data import load_clean
-from rnnparse.training.lists import cache_folder
-from rnnparse.training.loop import train_network
+from rnnparse.training.kbest_cache import cache_folder
 from rnnparse.training.pipeline import read_word_vectors
 from rnnparse.training.prepare import Problem, make_lists, make_problem
+from rnnparse.training.trainer import train_network
 from rnnparse.trees.embedded import embedded_treebank
 
 CASES = {

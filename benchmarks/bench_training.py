@@ -60,9 +60,9 @@ def measure_network(folder: Path) -> dict[str, float]:
     from rnnparse.config import TrainingConfig
     from rnnparse.parser import load
     from rnnparse.training.data import load_clean
-    from rnnparse.training.loop import train_network
     from rnnparse.training.pipeline import read_word_vectors
     from rnnparse.training.prepare import make_lists, make_problem
+    from rnnparse.training.trainer import train_network
 
     config = TrainingConfig.from_dict(load(folder / "model").about["config"])
     trees, vectors = load_clean(str(config.treebank)), read_word_vectors(config)

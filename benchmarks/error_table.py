@@ -31,12 +31,12 @@ from rnnparse.grammar.lexicon import Emissions, Lexicon
 from rnnparse.inference import decode
 from rnnparse.inference.decode import Decoder
 from rnnparse.inference.forest import Forest, candidate_tree
+from rnnparse.models.forest_dataset import ForestStore
 from rnnparse.models.scorer import Scorer
-from rnnparse.models.store import ForestStore
 from rnnparse.parser import Parser, load
 from rnnparse.threads import in_order
 from rnnparse.training.data import bracket_counts, load_clean
-from rnnparse.training.loop import f1_of
+from rnnparse.training.trainer import f1_of
 from rnnparse.trees.cleaning import tags, words
 
 NO_WINDOW = 1e9  # nats

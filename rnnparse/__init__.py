@@ -25,8 +25,8 @@ if TYPE_CHECKING:
     from rnnparse.optim.levenberg_marquardt import LevenbergMarquardt
     from rnnparse.optim.per_example import PerExampleModel
     from rnnparse.parser import NodeScore, Parser, ParseResult, ScoredTree, load
-    from rnnparse.study.lr_range import range_test
-    from rnnparse.study.runner import Study
+    from rnnparse.study.lr_range_test import range_test
+    from rnnparse.study.study import Study
     from rnnparse.training.pipeline import train
     from rnnparse.trees.brackets import load_trees, read_trees, write_trees
     from rnnparse.trees.style import TreebankStyle
@@ -47,7 +47,7 @@ _HOMES = {
     "Parser": "rnnparse.parser",
     "PerExampleModel": "rnnparse.optim.per_example",
     "ScoredTree": "rnnparse.parser",
-    "Study": "rnnparse.study.runner",
+    "Study": "rnnparse.study.study",
     "TrainingConfig": "rnnparse.config",
     "TreebankStyle": "rnnparse.trees.style",
     "check_external": "rnnparse.losses.external",
@@ -57,7 +57,7 @@ _HOMES = {
     "freeze": "rnnparse.optim.freezing",
     "load": "rnnparse.parser",
     "load_trees": "rnnparse.trees.brackets",
-    "range_test": "rnnparse.study.lr_range",
+    "range_test": "rnnparse.study.lr_range_test",
     "read_trees": "rnnparse.trees.brackets",
     "structured_hinge": "rnnparse.losses.structured",
     "structured_perceptron": "rnnparse.losses.structured",

@@ -37,7 +37,7 @@ from rnnparse.folders import foreign_file, replacement, set_aside
 from rnnparse.grammar.grammar import Grammar
 from rnnparse.grammar.pcfg import category_names
 from rnnparse.invariants import PARAMETERS, check
-from rnnparse.models.keys import KeyTable
+from rnnparse.models.category_pairs import KeyTable
 from rnnparse.models.parameters import Parameters
 from rnnparse.models.vocabulary import Vocabulary
 

@@ -14,8 +14,8 @@ from nltk.tree import Tree
 from rnnparse.inference.decode import Decoder
 from rnnparse.inference.forest import Forest, ForestBuilder, candidate_tree
 from rnnparse.model_folder import FORMAT_VERSION, Model, load_model, save_model
+from rnnparse.models.forest_dataset import ForestStore
 from rnnparse.models.scorer import Scorer
-from rnnparse.models.store import ForestStore
 from rnnparse.sentences import (
     require_tree,
     require_trees,

@@ -17,9 +17,9 @@ import numpy as np
 import pytest
 
 from rnnparse.cli import main
+from rnnparse.parser_study.grid import Grid
+from rnnparse.parser_study.study import ParserStudy
 from rnnparse.study import lr_range, problem
-from rnnparse.study.grid import Grid
-from rnnparse.study.parser_study import ParserStudy
 from tests.study import made_up
 from tests.training.runs import write_treebank
 

@@ -15,7 +15,7 @@ from typing import Any
 import pytest
 
 from rnnparse.cli import main, study_show
-from rnnparse.study.about import read_study
+from rnnparse.study.manifest import read_study
 from rnnparse.study.records import RecordFile
 from tests.study.made_up import QUICK, study_folder
 from tests.training.runs import write_treebank
@@ -193,7 +193,7 @@ def test_the_command_for_the_best_setting_trains_it(
 def test_a_study_whose_runs_all_fail_is_an_error(
     place: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    import rnnparse.study.parser_study as module
+    import rnnparse.parser_study.study as module
 
     class Failing:
         def __init__(self, path: Path, base: Any) -> None:

@@ -17,11 +17,15 @@ PACKAGE = ROOT / "rnnparse"
 # What each part may import of the package, besides itself and `errors`.
 _TREES = {"trees", "compiled"}
 _GRAMMAR = _TREES | {"grammar", "files", "invariants", "threads"}
-_MODELS = _GRAMMAR | {"inference", "models", "losses", "optim"}
+_MODELS = _GRAMMAR | {"_tensorflow", "inference", "models", "losses", "optim"}
 _PARSER = _MODELS | {"folders", "model_folder", "parser", "nltk_parser", "sentences"}
-_TRAINING = _PARSER | {"config", "evaluation", "json_text", "training", "__version__"}
+_TELEMETRY = {"_tensorflow", "compiled", "files", "json_text", "telemetry", "threads"}
+_TRAINING = _PARSER | _TELEMETRY | {"config", "divergence", "evaluation", "training"}
+_STUDY = _TELEMETRY | {"divergence", "folders", "study", "__version__"}
 ALLOWED = {
+    "_tensorflow": set[str](),
     "compiled": {"files"},
+    "divergence": set[str](),
     "errors": set[str](),
     "files": {"json_text"},
     "json_text": set[str](),
@@ -34,23 +38,25 @@ ALLOWED = {
     "grammar": _GRAMMAR,
     "inference": _GRAMMAR | {"inference"},
     "models": _MODELS,
-    "losses": _TREES | {"losses"},
-    "optim": {"compiled", "optim"},
+    "losses": _TREES | {"_tensorflow", "losses"},
+    "optim": {"_tensorflow", "compiled", "optim"},
     "model_folder": _MODELS | {"folders"},
     "sentences": _TREES,
     "parser": _PARSER,
     "nltk_parser": {"parser"},
-    "training": _TRAINING,
-    "study": _TRAINING | {"study"},
-    "cli": _TRAINING | {"study", "cli"},
+    "telemetry": _TELEMETRY | {"training"},
+    "training": _TRAINING | {"__version__"},
+    "study": _STUDY | _TRAINING | {"parser_study"},
+    "parser_study": _STUDY | _TRAINING | {"parser_study"},
+    "cli": _STUDY | _TRAINING | {"parser_study", "cli"},
     "__main__": {"cli"},
 }
 WITH_TENSORFLOW = {
-    "models.tf",
+    "_tensorflow",
     "models.cvg",
     "models.per_example",
     "models.su_rnn",
-    "losses.differences",
+    "losses.gradient_check",
     "losses.external",
     "losses.forest",
     "losses.structured",
@@ -60,18 +66,18 @@ WITH_TENSORFLOW = {
     "optim.fit_data",
     "optim.fit_monitor",
     "optim.freezing",
-    "optim.gathering",
-    "optim.independence",
+    "optim.sparse_rows",
+    "optim.batch_independence",
     "optim.least_squares",
     "optim.levenberg_marquardt",
-    "optim.manipulations",
+    "optim.gradient_transforms",
     "optim.normal_equations",
     "optim.per_example",
     "optim.robust",
     "optim.seeds",
     "optim.slots",
     "optim.tape_jacobian",
-    "training.keras_telemetry",
+    "telemetry.keras_callback",
 }
 
 

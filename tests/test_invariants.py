@@ -14,10 +14,10 @@ from rnnparse.grammar.grammar import Grammar
 from rnnparse.inference.decode import Decoder
 from rnnparse.inference.forest import Forest
 from rnnparse.invariants import Array, check, rising
-from rnnparse.models.keys import KeyTable
+from rnnparse.models.category_pairs import KeyTable
+from rnnparse.models.forest_dataset import ForestStore
 from rnnparse.models.objective import loss_gradients
 from rnnparse.models.scorer import Scorer
-from rnnparse.models.store import ForestStore
 from rnnparse.models.vocabulary import Vocabulary
 from tests.small_parser import small_parser
 

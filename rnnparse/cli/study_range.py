@@ -72,10 +72,10 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 def run(args: argparse.Namespace) -> int:
     """Sweep, and print what the loss did."""
-    from rnnparse.study.lr_range import check_range_test, parser_range_test
-    from rnnparse.study.problem import prepare_problem
+    from rnnparse.parser_study.shared_forests import prepare_problem
+    from rnnparse.study.lr_range_test import check_range_test, parser_range_test
     from rnnparse.study.range_view import format_range, write_range_svg
-    from rnnparse.study.summary import command
+    from rnnparse.study.report.summary import command
 
     given = {name: value for name, value in vars(args).items() if name in _FIELDS}
     given |= given_style(args)

@@ -10,7 +10,7 @@ from rnnparse.cli.text import warn
 from rnnparse.errors import MissingExtraError
 
 if TYPE_CHECKING:
-    from rnnparse.study.results import Results
+    from rnnparse.study.report.results import Results
 
 NAME = "report"
 HELP = "write the report of a study again, also while it runs"
@@ -31,7 +31,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 def run(args: argparse.Namespace) -> int:
     """Write all parts and print their paths."""
-    from rnnparse.study.results import load_results
+    from rnnparse.study.report.results import load_results
 
     print(*write_all(load_results(args.folder), remind=True), sep="\n")
     return 0
@@ -43,9 +43,9 @@ def write_all(results: Results, *, remind: bool) -> list[Path]:
     Args:
         remind: say so of TensorBoard, too, which few need.
     """
-    from rnnparse.study.hparams import write_hparams
-    from rnnparse.study.plots import write_svg
-    from rnnparse.study.report import write_csv, write_report
+    from rnnparse.study.report.hparams import write_hparams
+    from rnnparse.study.report.page import write_csv, write_report
+    from rnnparse.study.report.plots import write_svg
 
     written: list[Path] = []
     for write in (write_report, write_csv, write_svg, write_hparams):

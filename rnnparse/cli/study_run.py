@@ -15,8 +15,8 @@ from rnnparse.config import OBJECTIVES, TIES
 from rnnparse.errors import StudyError
 
 if TYPE_CHECKING:
-    from rnnparse.study.grid import Grid
-    from rnnparse.study.parser_study import ParserStudy
+    from rnnparse.parser_study.grid import Grid
+    from rnnparse.parser_study.study import ParserStudy
 
 NAME = "run"
 HELP = "run a study, or go on with it"
@@ -160,7 +160,7 @@ def run(args: argparse.Namespace) -> int:
     """Run what has no record yet, write the report, print what was found."""
     from rnnparse.cli.study_report import write_all
     from rnnparse.cli.study_show import show
-    from rnnparse.study.results import load_results
+    from rnnparse.study.report.results import load_results
     from rnnparse.study.schema import FAILURES
 
     _check_folder(Path(args.out))
@@ -181,7 +181,7 @@ def run(args: argparse.Namespace) -> int:
 
 def _check_folder(folder: Path) -> None:
     """Raise StudyError for a folder of something else, whose files a report might replace."""
-    from rnnparse.study.about import STUDY
+    from rnnparse.study.manifest import STUDY
     from rnnparse.study.records import LOCK, RECORDS
 
     if not folder.is_dir() or any((folder / name).exists() for name in (LOCK, RECORDS, STUDY)):
@@ -191,7 +191,7 @@ def _check_folder(folder: Path) -> None:
 
 
 def _study(args: argparse.Namespace) -> ParserStudy:
-    from rnnparse.study.parser_study import ParserStudy
+    from rnnparse.parser_study.study import ParserStudy
 
     plateau = args.preset == "question" if args.plateau is None else args.plateau
     return ParserStudy(
@@ -209,7 +209,7 @@ def _study(args: argparse.Namespace) -> ParserStudy:
 
 def _grid(args: argparse.Namespace) -> Grid:
     """The grid of the options; they go before those of a file."""
-    from rnnparse.study.grid import AXES, Grid
+    from rnnparse.parser_study.grid import AXES, Grid
 
     given = vars(args)
     axes = {name: given[name] for name in (*AXES, "seeds", "damping") if name in given}
@@ -223,8 +223,8 @@ def _grid(args: argparse.Namespace) -> Grid:
 
 def _print_plan(args: argparse.Namespace, study: ParserStudy) -> None:
     """Print the runs that would start, and how long they would take."""
-    from rnnparse.study.finding import counted, duration
-    from rnnparse.study.parser_study import START_SECONDS, list_seconds
+    from rnnparse.parser_study.study import START_SECONDS, list_seconds
+    from rnnparse.study.report.narrative import counted, duration
 
     size = study.size()
     plan, plateau = study.plan(size)

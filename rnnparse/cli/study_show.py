@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 from rnnparse.cli.text import columns, positive, print_json
 
 if TYPE_CHECKING:
-    from rnnparse.study.results import Results
+    from rnnparse.study.report.results import Results
 
 NAME = "show"
 HELP = "print what a study has found, also while it runs"
@@ -47,7 +47,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 def run(args: argparse.Namespace) -> int:
     """Print it."""
-    from rnnparse.study.results import load_results
+    from rnnparse.study.report.results import load_results
 
     results = load_results(args.folder)
     show(results, as_json=args.json, rows=args.rows, advice=args.advice)
@@ -66,8 +66,8 @@ def show(
 
 def as_dict(results: Results) -> dict[str, Any]:
     """The findings as plain values: settings from the best on, those without a score last."""
-    from rnnparse.study import finding
-    from rnnparse.study.causes import causes
+    from rnnparse.study.report import narrative as finding
+    from rnnparse.study.report.causes import causes
 
     records = results.records
     return {
@@ -113,8 +113,8 @@ def _order(results: Results) -> list[int]:
 
 def _parts(results: Results, rows: int, advice: bool) -> Iterator[str]:
     """The paragraphs of the text."""
-    from rnnparse.study import finding
-    from rnnparse.study.causes import causes
+    from rnnparse.study.report import narrative as finding
+    from rnnparse.study.report.causes import causes
 
     records = results.records
     expected = max(finding.expected_trials(results), len(records))
@@ -151,7 +151,7 @@ def _parts(results: Results, rows: int, advice: bool) -> Iterator[str]:
 
 def _reasons(results: Results) -> Iterator[str]:
     """Diagnoses with what is typical of their settings, and the advice for one of them."""
-    from rnnparse.study import finding
+    from rnnparse.study.report import narrative as finding
 
     found = finding.reasons(results)
     width = max(len(reason["label"]) for reason in found)
@@ -166,8 +166,8 @@ def _reasons(results: Results) -> Iterator[str]:
 
 def _table(results: Results, rows: int) -> str:
     """The best settings with their metrics and diagnoses."""
-    from rnnparse.study import finding
-    from rnnparse.study.results import text, title
+    from rnnparse.study.report import narrative as finding
+    from rnnparse.study.report.results import text, title
 
     axes = [axis for axis in results.axes if len(axis.values) > 1]
     metrics = range(min(2, len(results.metrics)))

@@ -29,8 +29,8 @@ from rnnparse.evaluation.bracketing import (
     read_pair,
     read_tree,
 )
+from rnnparse.evaluation.evalb_output import HEAD, format_dump, format_row, format_totals
 from rnnparse.evaluation.params import EvalbParams
-from rnnparse.evaluation.table import HEAD, format_dump, format_row, format_totals
 from rnnparse.evaluation.totals import (
     ERROR,
     LEFT_OPEN,

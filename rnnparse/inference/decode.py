@@ -8,9 +8,9 @@ from math import log
 
 from rnnparse.errors import OutOfMemoryError
 from rnnparse.grammar.grammar import Grammar
+from rnnparse.inference.decode_kernel import best_forest
 from rnnparse.inference.forest import Forest
 from rnnparse.inference.rules import rule_arrays
-from rnnparse.inference.search import best_forest
 from rnnparse.invariants import trusted
 from rnnparse.threads import Abandoned, apart, stop_flag
 

@@ -8,9 +8,9 @@ import numpy as np
 
 from rnnparse.compiled import njit
 from rnnparse.inference.cky import grow
-from rnnparse.inference.contents import Contents, has_room, more_contents, new_contents
 from rnnparse.inference.hashing import crowded, find_slot, intern, larger, new_table
 from rnnparse.inference.heap import ENTRY
+from rnnparse.inference.tree_interning import Contents, has_room, more_contents, new_contents
 
 DERIVATION = np.dtype(
     [

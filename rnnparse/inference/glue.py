@@ -10,7 +10,7 @@ import numpy as np
 
 from rnnparse.compiled import njit
 from rnnparse.inference.cky import NEG_INF, cell_index
-from rnnparse.inference.graph import (
+from rnnparse.inference.hypergraph import (
     EDGES,
     VERTICES,
     add_edge,
@@ -19,7 +19,7 @@ from rnnparse.inference.graph import (
     new_graph,
     with_room,
 )
-from rnnparse.inference.outside import reach
+from rnnparse.inference.pruning import reach
 
 PENALTY = -1000.0  # log probability of each piece
 

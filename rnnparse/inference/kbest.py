@@ -15,7 +15,6 @@ from __future__ import annotations
 import numpy as np
 
 from rnnparse.compiled import njit
-from rnnparse.inference.contents import export, intern_node, intern_sequence, new_contents
 from rnnparse.inference.derivations import (
     DERIVATIONS,
     append,
@@ -27,8 +26,9 @@ from rnnparse.inference.derivations import (
     sort_cell,
     with_room,
 )
-from rnnparse.inference.graph import CELLS
 from rnnparse.inference.heap import pop, push
+from rnnparse.inference.hypergraph import CELLS
+from rnnparse.inference.tree_interning import export, intern_node, intern_sequence, new_contents
 
 STRETCH = 1 << 16  # derivations between two looks at whether to go on
 

@@ -10,7 +10,7 @@ import numpy as np
 import tensorflow as tf
 from keras.src.losses.loss import reduce_weighted_values
 
-from rnnparse.losses.differences import (
+from rnnparse.losses.gradient_check import (
     ExternalFunction,
     check_external,
     evaluate,

@@ -17,7 +17,7 @@ import tensorflow as tf
 
 from rnnparse.compiled import njit
 from rnnparse.losses.external import external_loss
-from rnnparse.losses.objectives import log_likelihood_weights, risk_weights
+from rnnparse.losses.score_gradients import log_likelihood_weights, risk_weights
 from rnnparse.losses.surfacing import call_numpy
 
 

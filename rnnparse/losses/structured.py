@@ -10,7 +10,7 @@ from typing import Any
 
 import tensorflow as tf
 
-from rnnparse.losses.objectives import check_tie
+from rnnparse.losses.score_gradients import check_tie
 
 
 def structured_hinge(

@@ -6,13 +6,13 @@ from typing import Any
 
 import numpy as np
 
+from rnnparse._tensorflow import keras, tf
 from rnnparse.errors import ConfigError
 from rnnparse.models.batch import LevelBatch
-from rnnparse.models.frozen import NOTHING, Frozen
+from rnnparse.models.frozen_weights import NOTHING, Frozen
 from rnnparse.models.objective import danskin_batch, loss_gradients_at, loss_of_scores
 from rnnparse.models.parameters import Gradients, Parameters
 from rnnparse.models.su_rnn import ENGINES
-from rnnparse.models.tf import keras, tf
 
 
 class CVG(keras.Model):
@@ -89,9 +89,9 @@ class CVG(keras.Model):
 
         Args:
             batch: B sentences, as NumPy arrays.
-            objective: one of `rnnparse.losses.objectives.OBJECTIVES`.
+            objective: one of `rnnparse.losses.score_gradients.OBJECTIVES`.
             kappa: the margin for each wrong labelled span.
-            tie: see `rnnparse.losses.objectives.hinge_weights`.
+            tie: see `rnnparse.losses.score_gradients.hinge_weights`.
             l2: λ of λ/2 (‖W‖² + ‖v‖²); word vectors are not in it.
 
         Returns:

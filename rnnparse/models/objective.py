@@ -11,7 +11,7 @@ from collections.abc import Collection
 
 import numpy as np
 
-from rnnparse.losses.objectives import OBJECTIVES
+from rnnparse.losses.score_gradients import OBJECTIVES
 from rnnparse.models import kernels
 from rnnparse.models.batch import LevelBatch, restrict
 from rnnparse.models.parameters import Gradients, Parameters
@@ -30,9 +30,9 @@ def loss_of_scores(
     Args:
         batch: B sentences, T candidates; `batch.cost` is the margin for κ = 1.
         scores: float [T].
-        objective: one of `rnnparse.losses.objectives.OBJECTIVES`.
+        objective: one of `rnnparse.losses.score_gradients.OBJECTIVES`.
         kappa: κ, the margin for each wrong labelled span.
-        tie: see `rnnparse.losses.objectives.hinge_weights`.
+        tie: see `rnnparse.losses.score_gradients.hinge_weights`.
 
     Returns:
         Losses [B], and a subgradient of their sum by the scores [T].

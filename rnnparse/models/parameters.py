@@ -6,7 +6,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from rnnparse.models.keys import KeyTable
+from rnnparse.models.category_pairs import KeyTable
 
 
 class Parameters(NamedTuple):

@@ -7,20 +7,20 @@ from typing import Any
 
 import numpy as np
 
+from rnnparse._tensorflow import tf
 from rnnparse.models import kernels
 from rnnparse.models.batch import LevelBatch, restrict
 from rnnparse.models.cvg import CVG
 from rnnparse.models.objective import loss_of_scores
 from rnnparse.models.parameters import Gradients, Parameters
 from rnnparse.models.su_rnn import ENGINES
-from rnnparse.models.tf import tf
 from rnnparse.optim.example_gradients import (
     ExampleGradients,
     add,
     divide,
     sum_over_parts,
 )
-from rnnparse.optim.manipulations import Manipulation, batch_weights, cut_chain
+from rnnparse.optim.gradient_transforms import Manipulation, batch_weights, cut_chain
 
 
 class ExampleSubgradients:
@@ -64,7 +64,7 @@ class ExampleSubgradients:
 
         Args:
             batch: B sentences, as NumPy arrays.
-            chain: see `rnnparse.optim.manipulations`.
+            chain: see `rnnparse.optim.gradient_transforms`.
             l2: λ of λ/2 (‖W‖² + ‖v‖²).
 
         Returns:

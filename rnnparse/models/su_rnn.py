@@ -12,9 +12,9 @@ from typing import Any
 
 import numpy as np
 
+from rnnparse._tensorflow import tf
 from rnnparse.models import kernels
 from rnnparse.models.batch import LevelBatch
-from rnnparse.models.tf import tf
 
 
 def scores_tensorflow(

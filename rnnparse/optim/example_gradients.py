@@ -10,9 +10,9 @@ import keras
 import tensorflow as tf
 
 from rnnparse.errors import ConfigError
-from rnnparse.optim.gathering import plain, reading_rows
-from rnnparse.optim.manipulations import Manipulation, all_finite, scale_each
+from rnnparse.optim.gradient_transforms import Manipulation, all_finite, scale_each
 from rnnparse.optim.seeds import drawing_from, example_seeds
+from rnnparse.optim.sparse_rows import plain, reading_rows
 
 
 class ExampleGradients(NamedTuple):
@@ -36,7 +36,7 @@ class ExampleGradients(NamedTuple):
         """These gradients after the manipulations, one after the other.
 
         Args:
-            chain: see `rnnparse.optim.manipulations`.
+            chain: see `rnnparse.optim.gradient_transforms`.
             optimizer: the one whose `scale_loss` gave the losses (`mixed_float16`). The chain then
                 works on gradients and losses without the scale; the result has it again.
 

@@ -13,6 +13,7 @@ from keras.src.losses.losses import LossFunctionWrapper
 from keras.src.models.functional import Functional
 
 from rnnparse.errors import ConfigError
+from rnnparse.optim.batch_independence import check_examples, refuse_mixing_layers
 from rnnparse.optim.example_gradients import (
     ExampleGradients,
     add,
@@ -21,9 +22,7 @@ from rnnparse.optim.example_gradients import (
     sum_over_parts,
 )
 from rnnparse.optim.freezing import refresh_training, trained_by
-from rnnparse.optim.gathering import gather_rows, plain
-from rnnparse.optim.independence import check_examples, refuse_mixing_layers
-from rnnparse.optim.manipulations import (
+from rnnparse.optim.gradient_transforms import (
     Manipulation,
     batch_weights,
     clip_each,
@@ -35,6 +34,7 @@ from rnnparse.optim.manipulations import (
     sign,
     weight_each,
 )
+from rnnparse.optim.sparse_rows import gather_rows, plain
 
 __all__ = [
     "ExampleGradients",
@@ -166,7 +166,7 @@ class PerExampleModel(keras.Model):
             optimizer: as for any Keras model.
             loss: any Keras loss or function, or a structure of them. Without one, `compute_loss`
                 has to be overridden; in training it returns [B].
-            per_example: manipulations; see `rnnparse.optim.manipulations`.
+            per_example: manipulations; see `rnnparse.optim.gradient_transforms`.
             chunk: how many examples are differentiated at once; None for the whole batch.
             reduction: `mean` or `sum` over the manipulated gradients of the batch.
             kwargs: what else `keras.Model.compile` takes. `jit_compile="auto"`, Keras's default,

@@ -9,9 +9,9 @@ from typing import Any
 
 import numpy as np
 
+from rnnparse.divergence import GROWTH
 from rnnparse.study import schema
 from rnnparse.study.schema import HUGE, MOST_LEVELS
-from rnnparse.training.divergence import GROWTH
 
 OBJECTIVES = ("objective", "loss")
 """The quantities that tell whether a trial diverges; the first that is there does."""

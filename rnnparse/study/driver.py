@@ -9,10 +9,10 @@ from pathlib import Path
 from typing import Any
 
 from rnnparse.errors import StudyError
-from rnnparse.study.backends import Pool, WorkerDied
 from rnnparse.study.curve import Curve
+from rnnparse.study.pool import Pool, WorkerDied
 from rnnparse.study.records import make_record
-from rnnparse.study.space import Trial
+from rnnparse.study.search_space import Trial
 from rnnparse.study.worker import Task, versions
 
 _ATTEMPTS = 3

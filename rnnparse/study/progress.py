@@ -16,7 +16,7 @@ from tqdm import tqdm
 
 from rnnparse.study.curve import Curve
 from rnnparse.study.schema import STATUSES
-from rnnparse.study.space import Trial
+from rnnparse.study.search_space import Trial
 
 _SECONDS = 1.0  # between two looks at the running trials
 _RUNNING, _ENDED = 8, 4  # rows of the table

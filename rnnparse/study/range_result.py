@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 
 from rnnparse.study.curve import plain
-from rnnparse.study.trends import noise
+from rnnparse.study.diagnosis.statistics import noise
 
 LEAST_UPDATES = 20
 CLEAR = 4.0

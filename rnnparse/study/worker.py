@@ -24,7 +24,7 @@ from rnnparse.errors import StudyError
 from rnnparse.json_text import to_json
 from rnnparse.study.curve import Curve
 from rnnparse.study.records import make_record
-from rnnparse.study.space import Trial
+from rnnparse.study.search_space import Trial
 
 _SIGN_SECONDS = 0.5  # how often a trial tells how far it is
 _ORPHAN_SECONDS = 0.5  # how often a worker looks whether its driver is still there
@@ -162,7 +162,7 @@ class _Sign:
 def _load(function: bytes) -> Any:
     if b"tensorflow" in function or b"keras" in function:
         with contextlib.suppress(ImportError):
-            import rnnparse.models.tf  # noqa: F401  first, as it imports TensorFlow quietly
+            import rnnparse._tensorflow  # noqa: F401  first, as it imports TensorFlow quietly
     try:
         return pickle.loads(function)
     except Exception as error:

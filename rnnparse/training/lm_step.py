@@ -11,7 +11,7 @@ from rnnparse.errors import ConfigError
 from rnnparse.models import kernels
 from rnnparse.models.batch import LevelBatch
 from rnnparse.models.cvg import CVG
-from rnnparse.models.frozen import NOTHING, Frozen
+from rnnparse.models.frozen_weights import NOTHING, Frozen
 from rnnparse.models.objective import loss_of_scores
 from rnnparse.models.score_vectors import linear_jacobian, linear_scores
 from rnnparse.optim.freezing import FrozenRows

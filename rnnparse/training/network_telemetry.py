@@ -8,12 +8,12 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from rnnparse.config import TrainingConfig
-from rnnparse.losses.objectives import MARGINS
+from rnnparse.losses.score_gradients import MARGINS
 from rnnparse.models import kernels
+from rnnparse.models.forest_dataset import ForestStore
 from rnnparse.models.objective import danskin_batch, loss_of_scores
 from rnnparse.models.parameters import Parameters
-from rnnparse.models.store import ForestStore
-from rnnparse.training.telemetry import Telemetry
+from rnnparse.telemetry.recorder import Telemetry
 
 if TYPE_CHECKING:
     from rnnparse.models.cvg import CVG

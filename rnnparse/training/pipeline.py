@@ -16,6 +16,7 @@ from nltk.tree import Tree
 
 from rnnparse import __version__
 from rnnparse.config import TrainingConfig
+from rnnparse.divergence import describe
 from rnnparse.errors import DivergedError
 from rnnparse.evaluation import evaluate
 from rnnparse.files import write_json
@@ -23,15 +24,18 @@ from rnnparse.grammar.unknown import WordVectors
 from rnnparse.inference.decode import Parse
 from rnnparse.inference.forest import candidate_tree
 from rnnparse.model_folder import check_place, new_model_folder, write_model
-from rnnparse.models.frozen import check_fields
+from rnnparse.models.frozen_weights import check_fields
 from rnnparse.models.parameters import Parameters
 from rnnparse.models.vectors import read_vectors
 from rnnparse.parser import Parser
+from rnnparse.telemetry.tensorboard import TensorBoardLog
 from rnnparse.training.checkpoint import TrainingState, load_state, save_state
 from rnnparse.training.data import fingerprint, hold_out, load_clean, require_two
-from rnnparse.training.divergence import describe
-from rnnparse.training.lists import cache_folder
-from rnnparse.training.loop import (
+from rnnparse.training.kbest_cache import cache_folder
+from rnnparse.training.places import check_places
+from rnnparse.training.prepare import Lists, Problem, head_table, make_lists, make_problem
+from rnnparse.training.run_directory import Workspace, is_written
+from rnnparse.training.trainer import (
     BETAS,
     best_epoch,
     check_optimizer,
@@ -40,10 +44,6 @@ from rnnparse.training.loop import (
     score_all,
     train_network,
 )
-from rnnparse.training.places import check_places
-from rnnparse.training.prepare import Lists, Problem, head_table, make_lists, make_problem
-from rnnparse.training.tensorboard import TensorBoardLog
-from rnnparse.training.workspace import Workspace, is_written
 from rnnparse.trees.cleaning import words
 from rnnparse.trees.embedded import embedded_treebank
 

@@ -6,8 +6,8 @@ from pathlib import Path
 
 from rnnparse.config import TrainingConfig
 from rnnparse.errors import ConfigError
-from rnnparse.training.lists import cache_folder
-from rnnparse.training.tensorboard import require_tensorboard
+from rnnparse.telemetry.tensorboard import require_tensorboard
+from rnnparse.training.kbest_cache import cache_folder
 
 
 def check_places(config: TrainingConfig, out: Path) -> None:

@@ -16,15 +16,15 @@ from rnnparse.grammar.unknown import WordVectors
 from rnnparse.inference.decode import Decoder, Parse
 from rnnparse.inference.forest import Forest, ForestBuilder, nodes_of
 from rnnparse.losses.cost import candidate_spans, labelled_spans, span_costs
-from rnnparse.models.frozen import Frozen, find_frozen
-from rnnparse.models.keys import KeyTable
+from rnnparse.models.category_pairs import KeyTable
+from rnnparse.models.forest_dataset import ForestStore
+from rnnparse.models.frozen_weights import Frozen, find_frozen
 from rnnparse.models.parameters import Parameters, initial_parameters
-from rnnparse.models.store import ForestStore
 from rnnparse.models.vectors import reduce_dimension
 from rnnparse.models.vocabulary import Vocabulary
 from rnnparse.training.data import BracketCounts, bracket_counts, fingerprint
-from rnnparse.training.lists import candidate_lists
-from rnnparse.training.loop import Tuning
+from rnnparse.training.kbest_cache import candidate_lists
+from rnnparse.training.trainer import Tuning
 from rnnparse.trees.cleaning import words
 from rnnparse.trees.heads import HeadTable
 

@@ -10,7 +10,7 @@ from rnnparse.config import TrainingConfig
 from rnnparse.errors import ConfigError
 from rnnparse.models.batch import LevelBatch
 from rnnparse.models.cvg import CVG
-from rnnparse.models.frozen import NOTHING, Frozen, check_fields
+from rnnparse.models.frozen_weights import NOTHING, Frozen, check_fields
 from rnnparse.optim.adagrad import make_optimizer
 from rnnparse.optim.freezing import FrozenRows, rebuild_optimizer
 from rnnparse.training.lm_step import LM, LevenbergMarquardtStep, check_settings

@@ -25,8 +25,8 @@ from rnnparse.inference.decode import Decoder
 from rnnparse.inference.forest import candidate_tree
 from rnnparse.parser import load
 from rnnparse.training.checkpoint import load_state, save_state
-from rnnparse.training.lists import candidate_lists
-from rnnparse.training.loop import BETAS, train_network
+from rnnparse.training.kbest_cache import candidate_lists
+from rnnparse.training.trainer import BETAS, train_network
 from rnnparse.trees.cleaning import words
 from tests.fuzz.harness import Target
 from tests.fuzz.text_mutations import mutate_file

@@ -16,17 +16,17 @@ from typing import Any
 import numpy as np
 
 from rnnparse.cli.study_show import show
-from rnnparse.study.about import STUDY, read_study, space_of, write_study
+from rnnparse.parser_study.grid import Grid
+from rnnparse.parser_study.study import plateau_settings
 from rnnparse.study.curve import Curve
-from rnnparse.study.grid import Grid
-from rnnparse.study.hparams import write_hparams
-from rnnparse.study.parser_study import plateau_settings
-from rnnparse.study.plots import write_svg
+from rnnparse.study.manifest import STUDY, read_study, space_of, write_study
 from rnnparse.study.records import RECORDS, RecordFile, data_hash, make_record, trial_id
-from rnnparse.study.report import write_csv, write_report
-from rnnparse.study.results import load_results
-from rnnparse.study.runner import Study
-from rnnparse.study.space import Space
+from rnnparse.study.report.hparams import write_hparams
+from rnnparse.study.report.page import write_csv, write_report
+from rnnparse.study.report.plots import write_svg
+from rnnparse.study.report.results import load_results
+from rnnparse.study.search_space import Space
+from rnnparse.study.study import Study
 from tests.fuzz.commands import strict_json
 from tests.fuzz.harness import Target
 from tests.fuzz.text_mutations import mutate_file

@@ -11,10 +11,10 @@ from hypothesis import assume, given
 from hypothesis import strategies as st
 
 from rnnparse.inference.cky import Chart, cell_index, find_item, inside_chart
-from rnnparse.inference.graph import CELLS, EDGES, Graph
-from rnnparse.inference.outside import prune
+from rnnparse.inference.decode_kernel import _root_graph
+from rnnparse.inference.hypergraph import CELLS, EDGES, Graph
+from rnnparse.inference.pruning import prune
 from rnnparse.inference.rules import rule_arrays
-from rnnparse.inference.search import _root_graph
 from tests.inference.brute import Item, TooManyTrees, Twin
 from tests.inference.random_grammar import World, random_tests, world_of, worlds
 

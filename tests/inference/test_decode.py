@@ -13,9 +13,9 @@ from nltk.tree import Tree
 from rnnparse.grammar.annotate import SPLITS, Annotator, Rule
 from rnnparse.grammar.grammar import Grammar, estimate
 from rnnparse.inference.decode import Decoder, Parse
+from rnnparse.inference.decode_kernel import best_forest
 from rnnparse.inference.forest import candidate_tree
 from rnnparse.inference.glue import PENALTY
-from rnnparse.inference.search import best_forest
 from rnnparse.trees.heads import HeadTable
 from tests.grammar.small import trees
 from tests.inference.brute import Twin, as_tree

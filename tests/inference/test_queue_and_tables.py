@@ -8,9 +8,15 @@ import numpy as np
 from hypothesis import given
 from hypothesis import strategies as st
 
-from rnnparse.inference.contents import NODES, SEQUENCES, intern_node, intern_sequence, new_contents
 from rnnparse.inference.hashing import EMPTY, crowded, find_slot, intern, larger, new_table
 from rnnparse.inference.heap import ENTRY, pop, push
+from rnnparse.inference.tree_interning import (
+    NODES,
+    SEQUENCES,
+    intern_node,
+    intern_sequence,
+    new_contents,
+)
 from tests.inference.random_grammar import random_tests
 
 scores = st.one_of(st.floats(-10, 0), st.sampled_from([0.0, -1.0, -np.inf]))

@@ -20,7 +20,7 @@ from rnnparse.losses.forest import (
     node_posteriors,
     tree_scores,
 )
-from rnnparse.losses.objectives import OBJECTIVES
+from rnnparse.losses.score_gradients import OBJECTIVES
 from rnnparse.losses.structured import structured_hinge
 from rnnparse.models.batch import LevelBatch, pad_batch
 from tests.models.conftest import make_world

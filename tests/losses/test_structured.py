@@ -10,7 +10,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from hypothesis.extra.numpy import arrays
 
-from rnnparse.losses.objectives import OBJECTIVES, TIES, hinge_weights
+from rnnparse.losses.score_gradients import OBJECTIVES, TIES, hinge_weights
 from rnnparse.losses.structured import (
     structured_hinge,
     structured_perceptron,

@@ -10,7 +10,7 @@ import pytest
 import tensorflow as tf
 
 from rnnparse.losses import structured
-from rnnparse.losses.objectives import OBJECTIVES
+from rnnparse.losses.score_gradients import OBJECTIVES
 from rnnparse.losses.structured import structured_hinge
 from tests.losses.test_structured import (
     LOSSES,

@@ -9,9 +9,9 @@ import pytest
 
 from rnnparse.inference.forest import Forest
 from rnnparse.models.batch import LevelBatch
-from rnnparse.models.keys import KeyTable
+from rnnparse.models.category_pairs import KeyTable
+from rnnparse.models.forest_dataset import ForestStore
 from rnnparse.models.parameters import Parameters, initial_parameters
-from rnnparse.models.store import ForestStore
 from tests.models.random_forest import CATEGORIES, random_forests
 
 WORDS, DIM = 12, 5

@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 
 from rnnparse.inference.forest import Forest
-from rnnparse.models.keys import KeyTable
+from rnnparse.models.category_pairs import KeyTable
 from rnnparse.models.parameters import Parameters
 
 

@@ -5,8 +5,8 @@ import pytest
 
 from rnnparse.inference.forest import Forest
 from rnnparse.models.batch import LevelBatch, pad_batch, restrict
+from rnnparse.models.forest_dataset import ForestStore, make_batch
 from rnnparse.models.scorer import Scorer
-from rnnparse.models.store import ForestStore, make_batch
 from tests.models.conftest import World, make_world
 
 

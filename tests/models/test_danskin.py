@@ -10,7 +10,8 @@ from typing import Any
 import numpy as np
 import pytest
 
-from rnnparse.losses.objectives import OBJECTIVES, TIES
+from rnnparse._tensorflow import tf
+from rnnparse.losses.score_gradients import OBJECTIVES, TIES
 from rnnparse.losses.structured import (
     structured_hinge,
     structured_perceptron,
@@ -23,7 +24,6 @@ from rnnparse.models.objective import loss_gradients, loss_of_scores
 from rnnparse.models.parameters import Parameters
 from rnnparse.models.scorer import Scorer
 from rnnparse.models.su_rnn import ENGINES
-from rnnparse.models.tf import tf
 from tests.models.conftest import World, make_world
 from tests.models.tied_world import tied_world
 

@@ -7,12 +7,12 @@ from typing import Any
 import numpy as np
 import pytest
 
+from rnnparse._tensorflow import tf
 from rnnparse.errors import ConfigError
 from rnnparse.models.batch import LevelBatch, pad_batch
 from rnnparse.models.cvg import CVG
 from rnnparse.models.parameters import Parameters, initial_parameters
 from rnnparse.models.su_rnn import _graph
-from rnnparse.models.tf import tf
 from tests.models.conftest import WORDS, World, make_world
 
 

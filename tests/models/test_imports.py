@@ -19,23 +19,27 @@ def run(code: str, **environment: str) -> subprocess.CompletedProcess[str]:
 
 
 def test_what_parsing_needs_does_not_import_tensorflow() -> None:
-    modules = ["vectors", "vocabulary", "keys", "batch", "store", "kernels", "parameters"]
-    names = [f"rnnparse.models.{name}" for name in [*modules, "scorer", "objective"]]
-    names += ["rnnparse.losses.cost", "rnnparse.losses.objectives", "rnnparse.optim.adagrad_arrays"]
+    modules = [
+        *("vectors", "vocabulary", "category_pairs", "batch", "forest_dataset", "kernels"),
+        *("parameters", "scorer", "objective"),
+    ]
+    names = [f"rnnparse.models.{name}" for name in modules]
+    names += ["rnnparse.losses.cost", "rnnparse.losses.score_gradients"]
+    names += ["rnnparse.optim.adagrad_arrays"]
     code = f"import sys, {', '.join(names)}"
     code += "\nprint('tensorflow' in sys.modules, 'keras' in sys.modules)"
     assert run(code).stdout.split() == ["False", "False"]
 
 
 def test_tensorflow_starts_without_a_word() -> None:
-    code = "from rnnparse.models.tf import keras, tf; print(float(tf.constant(1.0) + 1))"
+    code = "from rnnparse._tensorflow import keras, tf; print(float(tf.constant(1.0) + 1))"
     done = run(code)
     assert (done.stdout, done.stderr) == ("2.0\n", "")
 
 
 @pytest.mark.slow
 def test_a_user_who_asks_for_tensorflows_log_gets_it() -> None:
-    code = "from rnnparse.models.tf import tf"
+    code = "from rnnparse._tensorflow import tf"
     assert "oneDNN" in run(code, TF_CPP_MIN_LOG_LEVEL="0").stderr
 
 
@@ -52,7 +56,7 @@ class Broken:
             raise {error}("no keras")
 sys.meta_path.insert(0, Broken())
 try:
-    import rnnparse.models.tf
+    import rnnparse._tensorflow
 except {error} as error:
     print(error)
 """

@@ -5,10 +5,10 @@ import pytest
 
 from rnnparse.models import kernels
 from rnnparse.models.batch import LevelBatch
+from rnnparse.models.forest_dataset import make_batch
 from rnnparse.models.objective import loss_gradients
 from rnnparse.models.parameters import Parameters
 from rnnparse.models.scorer import Scorer
-from rnnparse.models.store import make_batch
 from tests.models.conftest import World, make_world
 from tests.models.random_forest import single_trees
 from tests.models.reference import tree_score

@@ -5,6 +5,7 @@ from typing import Any
 import numpy as np
 import pytest
 
+from rnnparse._tensorflow import tf
 from rnnparse.losses.structured import structured_hinge
 from rnnparse.models.batch import LevelBatch
 from rnnparse.models.cvg import CVG
@@ -16,7 +17,6 @@ from rnnparse.models.objective import (
 )
 from rnnparse.models.parameters import Gradients, Parameters
 from rnnparse.models.scorer import Scorer
-from rnnparse.models.tf import tf
 from rnnparse.optim.adagrad import AdaGrad
 from tests.models.conftest import World, make_world
 

@@ -3,7 +3,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from rnnparse.models.keys import KeyTable
+from rnnparse.models.category_pairs import KeyTable
 from rnnparse.models.parameters import initial_parameters
 
 KEYS = KeyTable.count(["A", "B"], np.array([0, 1]), np.array([1, -1]))

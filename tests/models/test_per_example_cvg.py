@@ -7,12 +7,12 @@ from typing import Any
 import numpy as np
 import pytest
 
-from rnnparse.losses.objectives import OBJECTIVES
+from rnnparse._tensorflow import tf
+from rnnparse.losses.score_gradients import OBJECTIVES
 from rnnparse.models.cvg import CVG
-from rnnparse.models.frozen import Frozen
+from rnnparse.models.frozen_weights import Frozen
 from rnnparse.models.parameters import Parameters
 from rnnparse.models.per_example import ExampleSubgradients
-from rnnparse.models.tf import tf
 from rnnparse.optim.adagrad import AdaGrad
 from rnnparse.optim.per_example import (
     ExampleGradients,

@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from rnnparse.losses.objectives import TIES
+from rnnparse.losses.score_gradients import TIES
 from rnnparse.models import kernels
 from rnnparse.models.objective import loss_of_scores
 from rnnparse.models.score_vectors import linear_jacobian, linear_scores

@@ -5,9 +5,9 @@ from __future__ import annotations
 import numpy as np
 
 from rnnparse.inference.forest import Forest
-from rnnparse.models.keys import KeyTable
+from rnnparse.models.category_pairs import KeyTable
+from rnnparse.models.forest_dataset import ForestStore
 from rnnparse.models.parameters import Parameters, initial_parameters
-from rnnparse.models.store import ForestStore
 from tests.models.conftest import WORDS, World
 from tests.models.random_forest import CATEGORIES, INNER, TAGS, Builder, random_tree
 

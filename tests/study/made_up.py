@@ -15,9 +15,9 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from rnnparse.study.about import write_study
+from rnnparse.parser_study.grid import Grid
 from rnnparse.study.curve import Curve
-from rnnparse.study.grid import Grid
+from rnnparse.study.manifest import write_study
 from rnnparse.study.records import RECORDS, canonical, data_hash, make_record
 
 QUESTION = {

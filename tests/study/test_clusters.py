@@ -14,7 +14,7 @@ import pytest
 
 from rnnparse.errors import StudyError
 from rnnparse.study.records import without_times
-from rnnparse.study.runner import Study
+from rnnparse.study.study import Study
 
 PACKAGES = {"ray": "ray", "dask": "distributed"}
 clusters = pytest.mark.parametrize("backend", PACKAGES)

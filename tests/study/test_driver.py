@@ -18,9 +18,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from rnnparse.errors import StudyError
-from rnnparse.study.backends import WorkerDied, open_pool
 from rnnparse.study.driver import Driver
-from rnnparse.study.space import Space, Trial
+from rnnparse.study.pool import WorkerDied, open_pool
+from rnnparse.study.search_space import Space, Trial
 from rnnparse.study.worker import Task
 
 DEADLY = -1

@@ -22,8 +22,8 @@ pytestmark = pytest.mark.skipif(
 
 DRIVER = """
 import os, pathlib, random, sys, time
-from rnnparse.study.runner import Study
-from rnnparse.study.space import Space
+from rnnparse.study.study import Study
+from rnnparse.study.search_space import Space
 
 folder, pause = sys.argv[1], float(sys.argv[2])
 

@@ -14,7 +14,7 @@ from rnnparse.study.curve import Curve
 from rnnparse.study.progress import Measure, Progress
 from rnnparse.study.records import RecordFile, make_record
 from rnnparse.study.schema import FAILURES
-from rnnparse.study.space import Space, Trial
+from rnnparse.study.search_space import Space, Trial
 
 TRIALS = Space({"rate": [0.1, 0.01], "size": [3, 4], "same": ["x"]}).trials()
 

@@ -15,8 +15,8 @@ import numpy as np
 import pytest
 
 from rnnparse.errors import ConfigError, StudyError
-from rnnparse.study.about import read_study, write_study
 from rnnparse.study.curve import GROWTH, Curve, plain
+from rnnparse.study.manifest import read_study, write_study
 from rnnparse.study.records import (
     RecordFile,
     data_hash,

@@ -17,7 +17,7 @@ from scipy.sparse import csr_matrix
 from rnnparse.models import kernels
 from rnnparse.models.batch import LevelBatch
 from rnnparse.models.cvg import CVG
-from rnnparse.models.frozen import Frozen
+from rnnparse.models.frozen_weights import Frozen
 from rnnparse.models.objective import loss_gradients_at
 from rnnparse.models.parameters import Parameters
 from rnnparse.models.scorer import Scorer

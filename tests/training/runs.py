@@ -200,10 +200,10 @@ def _train(
     if child == 0:
         status = 1
         try:
-            from rnnparse.training import lists
+            from rnnparse.training import kbest_cache
             from rnnparse.training.pipeline import train
 
-            lists.PART = 8
+            kbest_cache.PART = 8
             if kill is not None:
                 _EVENTS[kill[0]](kill[1])
             config = TrainingConfig(**settings)
@@ -233,7 +233,7 @@ def _warm_up() -> None:
     import numpy as np
 
     from rnnparse.models.objective import loss_gradients
-    from rnnparse.training.loop import score_all
+    from rnnparse.training.trainer import score_all
     from tests.training.problems import small_problem
 
     problem = small_problem(12)

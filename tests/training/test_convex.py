@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 
 from rnnparse.config import TrainingConfig
-from rnnparse.losses.objectives import TIES
+from rnnparse.losses.score_gradients import TIES
 from rnnparse.training.data import load_clean
 from rnnparse.training.prepare import make_lists, make_problem
 from tests.training.convex import ConvexProblem, Descent, descend

@@ -12,14 +12,14 @@ import pytest
 
 from rnnparse.errors import ConfigError
 from rnnparse.models.cvg import CVG
-from rnnparse.models.frozen import NOTHING, Frozen
+from rnnparse.models.frozen_weights import NOTHING, Frozen
 from rnnparse.models.objective import loss_of_scores
 from rnnparse.models.parameters import Parameters
 from rnnparse.training.checkpoint import TrainingState, load_state, save_state
 from rnnparse.training.lm_step import LM, LevenbergMarquardtStep
-from rnnparse.training.loop import check_optimizer, train_network
 from rnnparse.training.prepare import Problem
 from rnnparse.training.steps import GradientStep
+from rnnparse.training.trainer import check_optimizer, train_network
 from tests.training.convex import ConvexProblem
 from tests.training.problems import small_config, small_problem
 

@@ -11,23 +11,23 @@ from typing import Any
 import numpy as np
 import pytest
 
+from rnnparse._tensorflow import tf
 from rnnparse.config import TrainingConfig
 from rnnparse.errors import ConfigError
-from rnnparse.losses.objectives import OBJECTIVES
+from rnnparse.losses.score_gradients import OBJECTIVES
 from rnnparse.models.cvg import CVG
+from rnnparse.models.forest_dataset import ForestStore
 from rnnparse.models.parameters import Parameters
 from rnnparse.models.scorer import Scorer
-from rnnparse.models.store import ForestStore
-from rnnparse.models.tf import tf
 from rnnparse.training.checkpoint import TrainingState, load_state, save_state
-from rnnparse.training.loop import train_network
 from rnnparse.training.prepare import Problem
 from rnnparse.training.steps import GradientStep
+from rnnparse.training.trainer import train_network
 from tests.training.problems import small_config, small_problem
 from tests.training.runs import logs, model_bytes, write_treebank
 from tests.training.runs import run as run_all
 
-# After models.tf, so that TensorFlow starts quietly.
+# After _tensorflow, so that TensorFlow starts quietly.
 from rnnparse.losses.structured import structured_hinge  # isort: skip
 
 COUNT = 24

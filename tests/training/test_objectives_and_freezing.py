@@ -11,16 +11,16 @@ import pytest
 
 from rnnparse.config import OBJECTIVES, TrainingConfig
 from rnnparse.errors import ConfigError
-from rnnparse.losses.objectives import OBJECTIVES as FUNCTIONS
+from rnnparse.losses.score_gradients import OBJECTIVES as FUNCTIONS
 from rnnparse.models.cvg import CVG
-from rnnparse.models.frozen import NOTHING, Frozen
+from rnnparse.models.frozen_weights import NOTHING, Frozen
 from rnnparse.models.objective import loss_of_scores
 from rnnparse.models.parameters import Parameters
 from rnnparse.training.checkpoint import TrainingState, load_state, save_state
-from rnnparse.training.loop import score_all, train_network
 from rnnparse.training.pipeline import train
 from rnnparse.training.prepare import Problem
 from rnnparse.training.steps import GradientStep
+from rnnparse.training.trainer import score_all, train_network
 from tests.training.problems import small_config, small_problem
 from tests.training.runs import write_treebank
 

@@ -20,9 +20,9 @@ from rnnparse.evaluation import evaluate
 from rnnparse.parser import Parser, load
 from rnnparse.training import pipeline
 from rnnparse.training.data import hold_out, load_clean
-from rnnparse.training.loop import BETAS, f1_of, train_network
 from rnnparse.training.pipeline import TrainingReport
 from rnnparse.training.prepare import make_problem
+from rnnparse.training.trainer import BETAS, f1_of, train_network
 from rnnparse.trees.brackets import write_trees
 from rnnparse.trees.cleaning import tags, words
 from tests.grammar.small import trees

@@ -17,7 +17,7 @@ from rnnparse.grammar.unknown import WordVectors
 from rnnparse.inference.decode import Decoder, Parse
 from rnnparse.inference.forest import Forest, candidate_tree
 from rnnparse.losses.cost import structured_cost
-from rnnparse.models.store import ForestStore
+from rnnparse.models.forest_dataset import ForestStore
 from rnnparse.training.prepare import (
     KEY_COUNT,
     Lists,

@@ -1,0 +1,333 @@
+"""Grids of the settings that decide how training converges, for the parser's own studies."""
+
+from __future__ import annotations
+
+import math
+import os
+import re
+import sys
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field, fields
+from pathlib import Path
+from typing import Any
+
+from rnnparse.config import TrainingConfig
+from rnnparse.errors import ConfigError
+from rnnparse.files import on_digits, open_regular
+from rnnparse.models.frozen_weights import check_fields
+from rnnparse.parser_study.axis_text import parse_values
+from rnnparse.study.records import canonical
+from rnnparse.study.search_space import Space, Trial, plain_axis, require_few
+
+if sys.version_info >= (3, 11):
+    import tomllib
+else:
+    import tomli as tomllib
+
+__all__ = ["AXES", "LM", "OPTIMIZERS", "PRESETS", "Grid", "Space", "Trial"]
+
+LM = "levenberg-marquardt"
+
+OPTIMIZERS = ("sgd", "momentum", "adagrad", "keras-adagrad", "adam", LM)
+"""`adagrad` as in the paper, `momentum` with 0.9. Keras's other optimisers can be named, too."""
+
+AXES = (
+    *("optimizer", "learning_rate", "batch_size", "l2", "kappa", "dim"),
+    *("objective", "tie", "epochs"),
+)
+"""The axes of a grid, in the order that configs have."""
+
+PRESETS: dict[str, dict[str, Any]] = {
+    "question": {
+        "optimizer": ("sgd", "adagrad", "adam"),
+        "learning_rate": (0.1, 0.01, 0.001),
+        "batch_size": (256, 512, 1024),
+        "l2": (0.1, 0.01, 0.001),
+    },
+    "quick": {
+        "optimizer": ("sgd", "adagrad", "adam"),
+        "learning_rate": {
+            "sgd": (1.0, 0.3, 0.1),
+            "adagrad": (0.1, 0.03, 0.01),
+            "adam": (0.03, 0.01, 0.003),
+        },
+        "batch_size": (25,),
+        "epochs": (4,),
+    },
+}
+"""Axes by the name of a preset.
+
+`question` has 81 settings. `quick` takes less than two minutes; its rates are those at which range
+tests find that the loss falls.
+"""
+
+_DEFAULTS = TrainingConfig(epochs=5)
+_SHARED = tuple(
+    field.name
+    for field in fields(TrainingConfig)
+    if field.name not in (*AXES, "seed", "jobs", "tensorboard")
+)
+_OPTIONS = (*AXES, "seeds", "damping")
+_LONGEST = 2**20  # bytes of a file
+
+
+@dataclass(frozen=True)
+class Grid(Space):
+    """A grid of training settings.
+
+    Attributes:
+        axes: values for each of `AXES`; those that are not given have one, the default.
+        seeds: each setting runs once for each.
+        fixed: settings of `TrainingConfig` that all trials share, such as `kbest`.
+        rates: learning rates of single optimisers, in place of those that all have. For
+            Levenberg–Marquardt a rate is the initial damping μ₀, and the objective is always the
+            squared hinge.
+        further: settings besides, such as the best ones with more epochs.
+
+    Settings have a `patience` after which training stops, too: that of `fixed`, or else as many
+    epochs as they take, so that none stops early.
+
+    Raises:
+        ConfigError: an unknown axis or setting, a value of the wrong type or out of range, or
+            more than 100,000 runs.
+
+    Example:
+        >>> grid = Grid.from_options({"learning_rate": "log:1e-4:1:9"}, preset="question")
+        >>> len(grid.trials())
+        243
+    """
+
+    rates: Mapping[str, Sequence[float]] = field(default_factory=dict)
+    further: Sequence[Mapping[str, Any]] = ()
+
+    def __post_init__(self) -> None:
+        _require_known("axis", self.axes, AXES)
+        axes = {name: self.axes.get(name, (getattr(_DEFAULTS, name),)) for name in AXES}
+        object.__setattr__(self, "axes", axes)
+        self._make_plain()
+        axes = {name: _checked(name, values) for name, values in self.axes.items()}
+        object.__setattr__(self, "axes", axes)
+        object.__setattr__(self, "rates", self._checked_rates())
+        _require_known("training setting", self.fixed, _SHARED)
+        check_fields(TrainingConfig.from_dict(self.fixed).freeze)
+        for setting in self.further:
+            check_setting(setting)
+        require_few(self.runs())
+
+    @classmethod
+    def from_options(
+        cls,
+        options: Mapping[str, Any],
+        *,
+        preset: str | None = None,
+        fixed: Mapping[str, Any] | None = None,
+    ) -> Grid:
+        """A grid from what a user has given, as text or as values.
+
+        Args:
+            options: by axis; None counts as not given. A value is a single one, a list, or text as
+                in `rnnparse.parser_study.axis_text`. Besides the axes there may be `seeds`, and
+                `damping` for the rates of levenberg-marquardt. `learning_rate` may be a mapping
+                from optimisers to values; its `default` is for those that it does not name.
+            preset: one of `PRESETS`, in place of the defaults.
+            fixed: settings that all trials share.
+
+        Raises:
+            ConfigError: as for `Grid`, or an unknown preset.
+        """
+        given = _given(options)
+        _require_known("axis", given, _OPTIONS)
+        rates: dict[str, Any] = {}
+        if isinstance(given.get("learning_rate"), Mapping):
+            rates = dict(given.pop("learning_rate"))
+            if "default" in rates:
+                given["learning_rate"] = rates.pop("default")
+        if "damping" in given:
+            rates[LM] = given.pop("damping")
+        axes = {name: _read(name, value) for name, value in given.items()}
+        seeds = axes.pop("seeds", (0,))
+        own = {name: _read(_rate_of(name), value) for name, value in rates.items()}
+        usual = dict(_preset(preset))
+        if isinstance(usual.get("learning_rate"), Mapping):
+            each = usual.pop("learning_rate")
+            if "learning_rate" not in axes:
+                named = axes.get("optimizer", usual["optimizer"])
+                own = {name: each[name] for name in named if name in each} | own
+        return cls({**usual, **axes}, seeds, fixed or {}, own)
+
+    @classmethod
+    def from_toml(
+        cls, path: str | os.PathLike[str], options: Mapping[str, Any] | None = None
+    ) -> Grid:
+        """A grid from a file such as
+
+            preset = "question"     # for the axes that are not given
+
+            [grid]
+            learning_rate = "log:1e-4:1:9"
+            batch_size = [256, 1024]
+            seeds = [0, 1, 2]
+
+            [training]              # what all trials share
+            kbest = 50
+
+        Args:
+            path: of the file.
+            options: as for `from_options`; they go before those of the file.
+
+        Raises:
+            ConfigError: as for `from_options`, or no TOML; the message has file and line.
+            OSError: the file cannot be read.
+        """
+        text = _text_of(Path(path))
+        try:
+            tables = _tables(text)
+            _require_known("key", tables, ("preset", "grid", "training"))
+            grid, fixed = (_table(tables, name) for name in ("grid", "training"))
+            given = {**grid, **_given(options or {})}
+            return cls.from_options(given, preset=tables.get("preset"), fixed=fixed)
+        except ConfigError as error:
+            raise ConfigError(f"{path}:{_line_of(str(error), text)} {error}") from None
+
+    def configs(self) -> list[dict[str, Any]]:
+        """All settings, each once."""
+        configs = {}
+        for config in super().configs():
+            own = self.rates.get(config["optimizer"])
+            for rate in own or (config["learning_rate"],):
+                setting = {**config, "learning_rate": rate}
+                setting["patience"] = self.fixed.get("patience", setting["epochs"])
+                if config["optimizer"] == LM:
+                    setting["objective"] = "squared-hinge"
+                configs[canonical(setting)] = setting
+        configs |= {canonical(setting): dict(setting) for setting in self.further}
+        return list(configs.values())
+
+    def to_dict(self) -> dict[str, Any]:
+        """The grid as `study.json` has it."""
+        rates = {name: list(values) for name, values in self.rates.items()}
+        further = [dict(setting) for setting in self.further]
+        return {**super().to_dict(), "rates": rates, "further": further}
+
+    def runs(self) -> int:
+        """How many trials there are at most, without making them."""
+        axes = dict(self.axes)
+        names, shared = axes.pop("optimizer"), axes.pop("learning_rate")
+        pairs = sum(len(self.rates.get(name, shared)) for name in names)
+        settings = pairs * math.prod(map(len, axes.values())) + len(self.further)
+        return settings * len(self.seeds)
+
+    def _checked_rates(self) -> dict[str, tuple[Any, ...]]:
+        rates = {}
+        for name, values in self.rates.items():
+            optimizer = _checked("optimizer", (name,))[0]
+            called = _rate_of(optimizer)
+            if optimizer not in self.axes["optimizer"]:
+                raise ConfigError(
+                    f"{called}: {optimizer} has its own, but is not among the optimizers"
+                )
+            try:
+                rates[optimizer] = _checked("learning_rate", plain_axis(called, values))
+            except ConfigError as error:
+                message = str(error).replace("learning_rate", called, 1)
+                raise ConfigError(message) from None
+        return rates
+
+
+def check_setting(config: Mapping[str, Any]) -> None:
+    """Raise ConfigError for a setting that no grid has."""
+    _require_known("setting of a grid", config, (*AXES, "patience"))
+    missing = [name for name in (*AXES, "patience") if name not in config]
+    if missing:
+        raise ConfigError(f"a setting of a grid lacks {', '.join(missing)}")
+    TrainingConfig.from_dict(config)
+
+
+def _rate_of(optimizer: str) -> str:
+    """What people call the learning rate of an optimiser."""
+    return "damping" if optimizer.lower() == LM else "learning_rate"
+
+
+def _preset(name: str | None) -> dict[str, Any]:
+    if name is None:
+        return {}
+    if not isinstance(name, str) or name not in PRESETS:
+        raise ConfigError(f"preset must be one of {', '.join(PRESETS)}, not {name!r}")
+    return PRESETS[name]
+
+
+def _given(options: Mapping[str, Any]) -> dict[str, Any]:
+    return {name: value for name, value in options.items() if value is not None}
+
+
+def _read(name: str, value: Any) -> tuple[Any, ...]:
+    """Values from text, a list that may have texts in it, or a single value."""
+    special = {"seeds": int, "damping": float}
+    kind = special.get(name) or type(getattr(_DEFAULTS, name))
+    values: list[Any] = []
+    try:
+        for part in value if isinstance(value, (list, tuple)) else [value]:
+            values += parse_values(part, kind) if isinstance(part, str) else [part]
+    except ConfigError as error:
+        raise ConfigError(f"{name}: {error}") from None
+    return tuple(values)
+
+
+def _checked(name: str, values: Sequence[Any]) -> tuple[Any, ...]:
+    """Values of an axis as a training run takes them; ConfigError where it does not."""
+    checked = [getattr(TrainingConfig.from_dict({name: value}), name) for value in values]
+    if name == "optimizer":
+        checked = [value.lower() for value in checked]
+        for value in checked:
+            if value not in OPTIMIZERS:
+                import rnnparse._tensorflow  # noqa: F401  first, as it imports TensorFlow quietly
+                from rnnparse.optim.adagrad import make_optimizer
+
+                make_optimizer(value, _DEFAULTS.learning_rate)
+    return plain_axis(name, checked)
+
+
+def _require_known(what: str, given: Iterable[str], known: Iterable[str]) -> None:
+    for name in given:
+        if name not in known:
+            raise ConfigError(f"{name}: no such {what}; known are {', '.join(known)}")
+
+
+def _text_of(path: Path) -> str:
+    with open_regular(path) as file:
+        content = file.read(_LONGEST + 1)
+    if len(content) > _LONGEST:
+        raise ConfigError(f"{path}: no grid has more than {_LONGEST:,} bytes")
+    try:
+        # Python turns line ends into \n where it reads text; TOML knows no single \r.
+        return content.decode("utf-8-sig").replace("\r\n", "\n")
+    except UnicodeDecodeError as error:
+        raise ConfigError(f"{path}: TOML is text in UTF-8; convert the file: {error}") from None
+
+
+def _tables(text: str) -> dict[str, Any]:
+    """What TOML says. ConfigError where it is none, or more than Python reads."""
+    try:
+        return tomllib.loads(text)
+    except RecursionError:
+        raise ConfigError("it is nested too deeply") from None
+    except tomllib.TOMLDecodeError as error:
+        raise ConfigError(str(error)) from None
+    except ValueError as error:
+        raise ConfigError(on_digits(error)) from None
+
+
+def _table(tables: Mapping[str, Any], name: str) -> dict[str, Any]:
+    table = tables.get(name, {})
+    if not isinstance(table, dict):
+        raise ConfigError(f"{name} must be a table: write [{name}] on a line of its own")
+    return table
+
+
+def _line_of(message: str, text: str) -> str:
+    """The number of the line that sets what a message begins with, and a colon; or nothing."""
+    name = re.escape(re.split(r"[ :]", message)[0])
+    for number, line in enumerate(text.splitlines(), 1):
+        if re.match(rf"\s*\[?\s*[\"']?{name}[\"']?\s*[=\].]", line):
+            return f"{number}:"
+    return ""

@@ -1,0 +1,242 @@
+"""The parser's own studies: a grid of training settings on one treebank."""
+
+from __future__ import annotations
+
+import math
+import os
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any, NamedTuple
+
+from rnnparse.config import TrainingConfig
+from rnnparse.parser_study.grid import Grid
+from rnnparse.parser_study.shared_forests import hashes, prepare_problem
+from rnnparse.parser_study.trial import ParserTrial
+from rnnparse.study.diagnosis.rules import diagnose_all
+from rnnparse.study.manifest import read_study
+from rnnparse.study.records import LOCK, RecordFile
+from rnnparse.study.report.narrative import counted
+from rnnparse.study.report.summary import best, indistinguishable, rows, whole_batches
+from rnnparse.study.study import Plan, Study
+from rnnparse.training.pipeline import read_data
+from rnnparse.trees.cleaning import words
+
+LOSS_AXES = ("objective", "kappa")
+"""Axes that change what the loss is, so that its values do not compare."""
+
+# CPU seconds on a machine of 2024, for 3,253 sentences of the Penn Treebank: a word and epoch with
+# a hundred candidates a sentence, alone and for each component of vectors; an update; the k-best
+# list of a word.
+_WORD, _COMPONENT, _LIST = 5e-6, 3.3e-7, 1.4e-3
+_UPDATE = {"sgd": 0.005, "adagrad": 0.008, "adam": 0.02}
+_OTHER_UPDATE = 0.01
+
+
+START_SECONDS = 5.0
+"""About how long a process takes to load TensorFlow."""
+
+
+class Size(NamedTuple):
+    """How much text a study is about.
+
+    Attributes:
+        sentences: to learn from. words: of both parts.
+        data: hashes of the parts; None if they are not known.
+    """
+
+    sentences: int
+    words: int
+    data: dict[str, str] | None = None
+
+
+@dataclass(frozen=True)
+class ParserStudy:
+    """A study of the settings in a grid, the best of which may be trained to their plateau.
+
+    Args:
+        grid: the settings; its `fixed` ones name treebank, dev part and so on.
+        folder: of the study.
+        cache: folder for k-best lists and forests, which all processes must see; None for the
+            user's cache folder.
+        plateau: 0, or the limit of epochs for a second part: the best setting of each optimiser
+            again, until dev F1 has not risen for `patience` epochs.
+        backend, jobs, address, command, retry: as for `Study`; the second part retries nothing.
+
+    Example:
+        >>> grid = Grid.from_options({}, preset="quick", fixed={"treebank": "mine.mrg"})
+        >>> records = ParserStudy(grid, "study").run()
+    """
+
+    grid: Grid
+    folder: str | os.PathLike[str]
+    cache: str | None = None
+    plateau: int = 0
+    backend: str = "processes"
+    jobs: int = 0
+    address: str | None = None
+    command: str | None = None
+    retry: bool = False
+
+    @property
+    def config(self) -> TrainingConfig:
+        """What all trials share."""
+        here: dict[str, Any] = {"jobs": self.jobs if self.backend == "processes" else 0}
+        if self.cache is not None:
+            here["cache"] = self.cache
+        return TrainingConfig.from_dict(
+            {"dim": self.grid.axes["dim"][0], **self.grid.fixed, **here}
+        )
+
+    def run(
+        self, progress: bool = True, note: Callable[[str], None] = lambda text: None
+    ) -> list[dict[str, Any]]:
+        """Make the forests unless the cache has them, and run what has no record.
+
+        Args:
+            progress: show progress on standard error.
+            note: called with a line about what comes next.
+
+        Returns:
+            The records of all settings.
+
+        Raises:
+            RnnparseError: data that cannot be read, or as for `Study.run`.
+            KeyboardInterrupt: by Ctrl-C; the records so far are kept.
+        """
+        if (Path(self.folder) / LOCK).exists():
+            with RecordFile(self.folder):  # rather than after the lists, which take minutes
+                pass
+        problem = prepare_problem(self.config, progress)
+        about: dict[str, Any] = {
+            "data": problem.data,
+            "sizes": problem.sizes,
+            "gold": problem.gold,
+            "baselines": problem.baselines,
+        }
+        study = self._study(self.grid, problem.path, retry=self.retry, **about)
+        warning = whole_batches(self.grid.axes["batch_size"], problem.sizes["train"])
+        if warning is not None:
+            note(f"note: {warning}")
+        plan = study.plan()
+        note(f"{counted(len(plan.trials), 'run')} to go, {plan.ended} have ended")
+        records = study.run(progress)
+        if self.plateau:
+            note(f"the best setting of each optimizer again, for up to {self.plateau} epochs")
+            further = plateau_settings(records, problem.gold, self.plateau, self.config.patience)
+            grid = replace(self.grid, further=further)
+            records = self._study(grid, problem.path, **about).run(progress)
+        return records
+
+    def size(self) -> Size:
+        """The size of the data, which are read for that. Raises RnnparseError if they cannot."""
+        trees, dev, vectors = read_data(self.config)
+        count = sum(len(words(tree)) for tree in [*trees, *dev])
+        return Size(len(trees), count, hashes(trees, dev, vectors))
+
+    def plan(self, size: Size) -> tuple[Plan, float]:
+        """What `run` would do, and at most how many seconds the second part takes.
+
+        Seconds are those of the trials that have ended, or `training_seconds`.
+
+        Raises:
+            StudyError: the folder has a study of other data or settings.
+        """
+
+        def cost(config: Mapping[str, Any]) -> float:
+            return training_seconds(config, size, self.config.kbest)
+
+        study = self._study(self.grid, Path(), cost=cost, retry=self.retry, data=size.data)
+        if size.data is not None:
+            study.check()
+        first = study.plan()
+        if not self.plateau:
+            return first, 0.0
+        if first.trials:
+            slowest = {c["optimizer"]: c for c in sorted(self.grid.configs(), key=cost)}
+            further = [{**config, "epochs": self.plateau} for config in slowest.values()]
+        else:
+            records = {record["id"]: record for record in study.records()}
+            ended = [records[trial.id] for trial in study.trials]
+            gold = read_study(self.folder)["gold"]
+            further = plateau_settings(ended, gold, self.plateau, self.config.patience)
+        both = self._study(replace(self.grid, further=further), Path(), cost=cost).plan()
+        return first, (both.seconds or 0.0) - (first.seconds or 0.0)
+
+    def _study(self, grid: Grid, path: Path, **more: Any) -> Study:
+        return Study(
+            grid,
+            ParserTrial(path, self.config),
+            self.folder,
+            backend=self.backend,
+            jobs=self.jobs,
+            address=self.address,
+            measure="dev_f1",
+            maximize=True,
+            command=self.command,
+            by_content=("treebank", "dev", "style", "vectors"),
+            **more,
+        )
+
+
+def plateau_settings(
+    records: Sequence[Mapping[str, Any]], gold: Sequence[int] | None, epochs: int, patience: int
+) -> list[dict[str, Any]]:
+    """The setting of each optimiser that is to go on, with other epochs and patience.
+
+    That is the one with the best dev F1; of those within noise of it, the one that has brought the
+    loss down farthest. (Steps too short to change a tree leave dev F1 as good as it was.)
+
+    Args:
+        records: in an order that does not depend on which trial ended first, as from `Study.run`:
+            of equals the first is the best.
+        gold: brackets of each dev sentence.
+        epochs, patience: of the settings that are returned.
+    """
+    found = []
+    for optimizer in dict.fromkeys(record["config"]["optimizer"] for record in records):
+        own = [record for record in records if record["config"]["optimizer"] == optimizer]
+        row = _farthest(own, gold)
+        if row is not None:
+            found.append({**row["config"], "epochs": epochs, "patience": patience})
+    return found
+
+
+def _farthest(
+    records: Sequence[Mapping[str, Any]], gold: Sequence[int] | None
+) -> dict[str, Any] | None:
+    """The row with the least loss of those within noise of the best whose losses compare."""
+    settings = rows(records, diagnose_all(records))
+    top = best(settings)
+    if top is None:
+        return None
+
+    def loss(row: Mapping[str, Any]) -> float:
+        ended = [records[i] for i in row["trials"] if records[i]["status"] == "finished"]
+        ends = [record["epochs"][-1].get("loss") for record in ended]
+        return math.inf if None in ends else sum(ends) / len(ends)
+
+    near = [settings[i] for i in indistinguishable(settings, records, gold)]
+    alike = [row for row in near if all(_same(row, top, name) for name in LOSS_AXES)]
+    return min([top, *alike], key=loss)
+
+
+def _same(row: Mapping[str, Any], other: Mapping[str, Any], name: str) -> bool:
+    return bool(row["config"].get(name) == other["config"].get(name))
+
+
+def training_seconds(config: Mapping[str, Any], size: Size, kbest: int) -> float:
+    """About how many CPU seconds a training run takes, for all its epochs.
+
+    Args:
+        config: of a trial. size: of its data. kbest: candidates a sentence.
+    """
+    word = (_WORD + _COMPONENT * config["dim"]) * math.sqrt(kbest / 100)
+    updates = math.ceil(size.sentences / config["batch_size"])
+    update = _UPDATE.get(config["optimizer"], _OTHER_UPDATE)
+    return float(config["epochs"] * (word * size.words + updates * update))
+
+
+def list_seconds(size: Size) -> float:
+    """About how many CPU seconds the k-best lists take, where the cache does not have them."""
+    return _LIST * size.words

@@ -1,0 +1,181 @@
+"""The trial function of the parser's own studies: a training run on shared forests."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from functools import lru_cache
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from rnnparse.config import TrainingConfig
+from rnnparse.files import read_arrays, write_arrays
+from rnnparse.models.frozen_weights import Frozen
+from rnnparse.parser_study.convex import CONVEX, Optimum, ScoreVectorProblem, descent_bound
+from rnnparse.parser_study.grid import LM
+from rnnparse.parser_study.shared_forests import SharedProblem, read_problem
+from rnnparse.training.checkpoint import TrainingState
+from rnnparse.training.data import fingerprint
+from rnnparse.training.prepare import Problem
+from rnnparse.training.trainer import Tuning, choose, is_over, score_all, train_network
+
+_LOG = logging.getLogger("rnnparse")
+UPDATES = ("objective", "loss", "violated", "gradient_norm", "update_ratio")
+"""Quantities that are kept of each update, of those that telemetry measures."""
+
+
+@dataclass(frozen=True)
+class ParserTrial:
+    """Trains the network with the settings of a trial; see `Study`.
+
+    Where v alone is trained and the objective is convex, the distance to its optimum is on record,
+    too. The weights that are scored on dev are those that `rnnparse train` would give: the mean
+    over the epochs, unless `averaging` is off. A trial ends when dev F1 has not risen for
+    `patience` epochs, as a training run does.
+
+    Args:
+        path: of the problem, from `prepare_problem`.
+        base: settings that all trials share.
+    """
+
+    path: Path
+    base: TrainingConfig
+
+    def __call__(self, config: Mapping[str, Any], seed: int) -> Iterator[dict[str, Any]]:
+        """Yields the entries of updates and epochs; for `Curve.add`."""
+        settings = training_config(self.base, config, seed)
+        problem = _shared(self.path, self.base).for_trial(settings)
+        assert problem.tuning is not None
+        frozen = problem.frozen(settings.freeze)
+        state: TrainingState | None = None
+        convex = _Convex.of(self.path, problem, settings)
+        while state is None or not _is_over(state, settings):
+            state = train_network(
+                problem.initial,
+                problem.store,
+                problem.tuning,
+                settings,
+                state=state,
+                frozen=frozen,
+                epochs=1 if state is None else state.epoch + 1,
+                progress=False,
+            )
+            yield from _updates(state)
+            if state.diverged is not None:  # if the updates do not show it yet, this does
+                yield {"objective": state.diverged["objective"]}
+                return
+            yield _epoch(state, problem.tuning, settings)
+            if convex is not None:
+                yield {"convex": convex.after(state)}
+
+
+def _is_over(state: TrainingState, settings: TrainingConfig) -> bool:
+    return state.epoch >= settings.epochs or is_over(state.history, settings.patience)
+
+
+def training_config(base: TrainingConfig, config: Mapping[str, Any], seed: int) -> TrainingConfig:
+    """The settings of a trial as those of a training run."""
+    given = {**base.to_dict(), **config, "seed": seed, "telemetry": True, "tensorboard": None}
+    if given["optimizer"] == LM:
+        given |= {"objective": "squared-hinge", "freeze": ["vectors", "W"], "freeze_epochs": 0}
+    return TrainingConfig.from_dict(given)
+
+
+@lru_cache(maxsize=1)
+def _shared(path: Path, base: TrainingConfig) -> SharedProblem:
+    """Read once in each process."""
+    return read_problem(path, base)
+
+
+def _updates(state: TrainingState) -> Iterator[dict[str, Any]]:
+    """The entries of the updates of the last epoch."""
+    series = state.telemetry[-1]["updates"]
+    kept = {name: series[name] for name in UPDATES if name in series}
+    for values in zip(*kept.values(), strict=True):
+        yield dict(zip(kept, values, strict=True))
+
+
+def _epoch(state: TrainingState, tuning: Tuning, settings: TrainingConfig) -> dict[str, Any]:
+    """The entry of the last epoch."""
+    entry, seen = state.history[-1], state.telemetry[-1]
+    names = ("epoch", "loss", "objective", "violated", "dev_f1", "beta")
+    result = state.mean if settings.averaging else state.parameters
+    picks = choose(score_all(result, tuning.store), tuning.store, entry["beta"])
+    return {
+        **{name: entry[name] for name in names if name in entry},
+        "dev_counts": [
+            [int(counts.matched[k]), int(counts.test[k])]
+            for k, counts in zip(picks, tuning.counts, strict=True)
+        ],
+        "saturation": seen["activations"]["nodes"]["saturated"],
+        "weight_norm": seen["updates"]["weight_norm"][-1],
+        "seconds": round(entry["seconds"], 3),
+    }
+
+
+class _Convex:
+    """How near the iterates of a trial that trains v alone are to the optimum."""
+
+    def __init__(
+        self, task: ScoreVectorProblem, best: Optimum, settings: TrainingConfig, start: np.ndarray
+    ) -> None:
+        self._task, self._best = task, best
+        self._rate = settings.learning_rate if settings.optimizer == "sgd" else None
+        self._distance = float(np.linalg.norm(start - best.point))
+        self._gaps: list[float] = []
+        self._bounds: list[float] = []
+
+    @classmethod
+    def of(cls, path: Path, problem: Problem, settings: TrainingConfig) -> _Convex | None:
+        """None for settings without a proven optimum."""
+        alone = problem.frozen(settings.freeze) == Frozen(frozenset({"vectors", "W"}), {})
+        if not alone or settings.freeze_epochs or settings.objective not in CONVEX:
+            return None
+        if settings.l2 <= 0:
+            return None
+        start = problem.initial
+        task = ScoreVectorProblem(
+            problem.store, start, settings.objective, settings.kappa, settings.l2
+        )
+        return cls(task, _optimum(path, task), settings, start.v)
+
+    def after(self, state: TrainingState) -> dict[str, Any]:
+        """The entry after an epoch: gaps to the lower bound, and theory's bound on them."""
+        gap = self._task.value(state.parameters.v) - self._best.lower_bound
+        self._gaps.append(min([gap, *self._gaps[-1:]]))
+        if self._rate is not None:
+            norms = np.concatenate([seen["updates"]["gradient_norm"] for seen in state.telemetry])
+            rates = np.full(len(norms), self._rate)
+            self._bounds.append(float(descent_bound(self._distance, norms, rates)[-1]))
+        return {
+            "optimum": self._best.value,
+            "lower_bound": self._best.lower_bound,
+            "gap": list(self._gaps),
+            "bound": list(self._bounds) or None,
+        }
+
+
+def _optimum(path: Path, task: ScoreVectorProblem) -> Optimum:
+    """The optimum of a problem, kept beside its file."""
+    key = fingerprint(task.parameters.W, task.objective, task.kappa, task.l2)
+    file = path.with_name(f"{path.stem}-optimum-{key}.npz")
+    if file.is_file():
+        try:
+            return _read_optimum(file, task)
+        except (OSError, ValueError, KeyError, TypeError):
+            _LOG.warning("%s: the optimum in the cache is damaged; computed again", file)
+    best = task.optimum()
+    write_arrays(file, {name: np.asarray(value) for name, value in best._asdict().items()})
+    return best
+
+
+def _read_optimum(file: Path, task: ScoreVectorProblem) -> Optimum:
+    kept = read_arrays(file)
+    value, bound = float(kept["value"]), float(kept["lower_bound"])
+    shape, point = task.parameters.v.shape, kept["point"]
+    if not bound <= value < np.inf or point.shape != shape or not np.isfinite(point).all():
+        raise ValueError("not an optimum of this problem")
+    return Optimum(value, bound, point, int(kept["planes"]))

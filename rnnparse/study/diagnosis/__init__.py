@@ -1,0 +1,1 @@
+"""Why a run converged, oscillated or diverged: measurements, rules and advice."""

@@ -1,0 +1,120 @@
+"""What a study is about, in `study.json`: name, space, versions, hashes of the data and so on."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Mapping
+from json import JSONDecodeError
+from pathlib import Path
+from typing import Any
+
+from rnnparse.errors import ConfigError, StudyError
+from rnnparse.files import open_regular, parse_json, write_json
+from rnnparse.parser_study.grid import Grid
+from rnnparse.study.schema import ABOUT, Wrong
+from rnnparse.study.search_space import Space
+
+STUDY = "study.json"
+"""The file, in the folder of a study."""
+
+FORMAT = 1
+_LONGEST = 2**26  # bytes
+
+
+def space_of(about: Mapping[str, Any]) -> Space:
+    """The space of a study: a grid of the parser's, or one of axes of any kind.
+
+    Raises:
+        ConfigError: it is none.
+    """
+    space = about["space"]
+    if "rates" not in space and "further" in space:
+        raise ConfigError("space: further settings are for grids, which have rates")
+    return Grid(**space) if "rates" in space else Space(**space)
+
+
+def check_about(about: Mapping[str, Any]) -> None:
+    """Raise ConfigError where a file could not hold this, or nobody could read it."""
+    try:
+        ABOUT({"format": FORMAT, **about})
+    except Wrong as wrong:
+        raise ConfigError(f"a study cannot have this: {wrong}") from None
+
+
+def write_study(folder: Path, about: Mapping[str, Any]) -> None:
+    """Write what a study is about; see `rnnparse.study.schema.ABOUT` and `Study`.
+
+    Raises:
+        ConfigError: that cannot be written.
+    """
+    check_about(about)
+    folder.mkdir(parents=True, exist_ok=True)
+    path = folder / STUDY
+    if path.exists() and not path.is_file():
+        raise StudyError(f"{path}: not a regular file; give another folder")
+    write_json(path, {"format": FORMAT, **about})
+
+
+def read_study(folder: str | os.PathLike[str]) -> dict[str, Any]:
+    """Read what `write_study` wrote.
+
+    Raises:
+        StudyError: there is none, it is damaged, or of another format.
+    """
+    path = Path(folder) / STUDY
+    about = _parsed(path, folder)
+    if not isinstance(about, dict) or about.get("format") != FORMAT:
+        raise StudyError(f"{path}: expected a study of format {FORMAT}")
+    try:
+        ABOUT(about)
+        space_of(about)
+    except (Wrong, ConfigError) as error:
+        raise _damaged(path, str(error)) from None
+    return about
+
+
+def require_own(path: Path, mark: bytes) -> None:
+    """Raise StudyError where a report would replace a file that none of them has written.
+
+    Args:
+        path: of the file, which need not be there.
+        mark: what every such file has in its first 64 KiB.
+    """
+    try:
+        with open_regular(path) as file:
+            ours = mark in file.read(1 << 16)
+    except FileNotFoundError:
+        return
+    except OSError as error:
+        raise StudyError(f"{_reason(error, path)}; move it away") from None
+    if not ours:
+        raise StudyError(f"{path}: rnnparse did not write this file; move it away")
+
+
+def _parsed(path: Path, folder: str | os.PathLike[str]) -> Any:
+    try:
+        with open_regular(path) as file:
+            content = file.read(_LONGEST + 1)
+    except (FileNotFoundError, NotADirectoryError):
+        raise StudyError(f"{folder}: no study is there (no {STUDY})") from None
+    except OSError as error:
+        raise StudyError(_reason(error, path)) from None
+    if len(content) > _LONGEST:
+        raise _damaged(path, f"it has more than {_LONGEST:,} bytes")
+    try:
+        return parse_json(content)
+    except JSONDecodeError as error:
+        raise _damaged(f"{path}:{error.lineno}:{error.colno}", error.msg) from None
+    except ValueError as error:
+        raise _damaged(path, str(error)) from None
+
+
+def _reason(error: OSError, path: Path) -> str:
+    return f"{path}: {error.strerror.lower()}" if error.strerror else str(error)
+
+
+def _damaged(place: Path | str, what: str) -> StudyError:
+    return StudyError(
+        f"{place}: the file is damaged: {what}; remove it, and the command that began the study "
+        "writes it again"
+    )

@@ -1,0 +1,1 @@
+"""What a study shows: results, their significance, the narrative and the page."""

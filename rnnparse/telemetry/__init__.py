@@ -1,0 +1,1 @@
+"""Telemetry of training: norms, zeros and saturation by group of variables."""

@@ -1,0 +1,190 @@
+"""The statistics of curves against their definitions, other implementations and simulation."""
+
+from __future__ import annotations
+
+from itertools import pairwise
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from scipy import stats
+
+from rnnparse.study.diagnosis.statistics import (
+    as_curve,
+    decay,
+    moving_mean,
+    noise,
+    sign_changes,
+    strongest_wave,
+    student_quantile,
+    trend,
+)
+from tests.study.diagnosis.synthetic_curves import Setting, minibatch_noise
+
+
+def autoregressive(rng: np.random.Generator, n: int, correlation: float) -> np.ndarray:
+    """Noise of standard deviation 1 whose neighbours have this correlation."""
+    shocks = rng.normal(0, np.sqrt(1 - correlation**2), n)
+    values = np.empty(n)
+    value = rng.normal()
+    for i in range(n):
+        value = correlation * value + shocks[i]
+        values[i] = value
+    return values
+
+
+def test_null_becomes_nan_and_a_missing_series_is_empty() -> None:
+    np.testing.assert_array_equal(as_curve([1, None, 2.5]), [1, np.nan, 2.5])
+    assert as_curve(None).shape == (0,)
+
+
+@pytest.mark.parametrize("freedom", [1, 2, 3, 5, 10, 100])
+def test_students_quantile_is_that_of_scipy(freedom: int) -> None:
+    assert student_quantile(freedom) == pytest.approx(stats.t.ppf(0.975, freedom), rel=0.01)
+
+
+@given(st.integers(4, 60), st.integers(0, 2**32 - 1))
+@settings(max_examples=30, deadline=None)
+def test_the_line_is_that_of_least_squares(n: int, seed: int) -> None:
+    curve = np.random.default_rng(seed).normal(size=n)
+    fit = trend(curve, n)
+    expected = stats.linregress(np.arange(n), curve)
+    assert fit.slope == pytest.approx(expected.slope, abs=1e-9)
+    assert fit.level == pytest.approx(expected.intercept + expected.slope * (n - 1), abs=1e-9)
+    assert fit.slope_error >= expected.stderr * (1 - 1e-9)
+
+
+def test_the_error_is_newey_and_wests_where_that_is_greater() -> None:
+    curve = autoregressive(np.random.default_rng(0), 50, 0.9)
+    fit = trend(curve, 50)
+    design = np.stack([np.ones(50), np.arange(50)], axis=1)
+    moments = design * fit.residuals[:, None]
+    lags = 3  # 4 (50/100)^(2/9), rounded down
+    middle = moments.T @ moments
+    for lag in range(1, lags + 1):
+        part = moments[lag:].T @ moments[:-lag]
+        middle += (1 - lag / (lags + 1)) * (part + part.T)
+    outside = np.linalg.inv(design.T @ design)
+    covariance = outside @ middle @ outside * 50 / 48
+    assert fit.slope_error == pytest.approx(np.sqrt(covariance[1, 1]), rel=1e-9)
+
+
+@pytest.mark.parametrize(("correlation", "least"), [(0.0, 0.93), (-0.5, 0.95), (0.5, 0.8)])
+def test_intervals_cover_the_slope(correlation: float, least: float) -> None:
+    rng = np.random.default_rng(1)
+    line = -0.03 * np.arange(80)
+    hits = 0
+    for _ in range(400):
+        fit = trend(line + autoregressive(rng, 80, correlation), 80)
+        hits += fit.low <= -0.03 <= fit.high
+    assert hits / 400 >= least
+
+
+def test_a_trend_is_of_the_last_half() -> None:
+    curve = np.concatenate([np.full(10, 50.0), np.arange(10.0)])
+    fit = trend(curve)
+    assert fit.points == 10
+    assert fit.slope == pytest.approx(1.0)
+    assert fit.low == pytest.approx(1.0)
+    assert fit.level == pytest.approx(9.0)
+
+
+def test_a_trend_needs_four_points() -> None:
+    with pytest.raises(ValueError, match="3 points"):
+        trend(np.arange(9.0), 3)
+    with pytest.raises(ValueError, match="4 points of a curve that has 2"):
+        trend(np.arange(2.0))
+
+
+@pytest.mark.parametrize("order", [2, 3])
+def test_noise_is_seen_through_a_bend_and_a_leap(order: int) -> None:
+    rng = np.random.default_rng(2)
+    curve = 30 * np.exp(-np.linspace(0, 5, 2000)) + rng.normal(0, 0.2, 2000)
+    curve[1000:] += 40
+    assert noise(curve, order) == pytest.approx(0.2, rel=0.1)
+
+
+def test_a_line_has_no_noise_and_three_points_tell_none() -> None:
+    assert noise(3 - 0.25 * np.arange(20)) == 0
+    assert noise(np.square(np.arange(20.0)), order=3) == 0
+    assert noise(np.array([0.0, 9.0, -4.0])) == 0
+
+
+@given(st.lists(st.sampled_from([-1.0, 1.0]), min_size=2, max_size=60))
+def test_sign_changes_are_judged_by_the_binomial_distribution(signs: list[float]) -> None:
+    found = sign_changes(np.array(signs))
+    changes = sum(a != b for a, b in pairwise(signs))
+    assert found.share == changes / (len(signs) - 1)
+    expected = stats.binom.sf(changes - 1, len(signs) - 1, 0.5)
+    assert found.p_value == pytest.approx(expected, rel=1e-9)
+
+
+def test_thousands_of_sign_changes_do_not_overflow() -> None:
+    assert sign_changes((-1.0) ** np.arange(10_000)).p_value == 0
+    assert sign_changes(np.ones(10_000)).p_value == pytest.approx(1)
+    assert sign_changes(np.zeros(5)).p_value == 1
+
+
+@pytest.mark.parametrize("batch", [1067, 800, 256])
+def test_batches_without_replacement_change_sign_as_often_as_expected(batch: int) -> None:
+    setting = Setting(batch=batch, epochs=2000, spread=0.3)
+    factors = minibatch_noise(np.random.default_rng(3), setting)
+    found = sign_changes(factors - factors.mean(), setting.cycle)
+    assert found.expected > 0.51
+    assert found.share == pytest.approx(found.expected, abs=0.015)
+
+
+def test_a_wave_is_found_with_its_period() -> None:
+    rng = np.random.default_rng(4)
+    residuals = np.sin(2 * np.pi * np.arange(120) / 6) + rng.normal(0, 1, 120)
+    found = strongest_wave(residuals)
+    assert found.period == pytest.approx(6)
+    assert found.p_value < 1e-4
+
+
+def test_the_shortest_wave_is_found_too() -> None:
+    found = strongest_wave((-1.0) ** np.arange(40) + 0.1)
+    assert found.period == 2
+    assert found.p_value < 1e-6
+
+
+@pytest.mark.parametrize("n", [40, 41])
+def test_noise_is_rarely_taken_for_a_wave(n: int) -> None:
+    rng = np.random.default_rng(5)
+    p_values = [strongest_wave(rng.normal(size=n)).p_value for _ in range(2000)]
+    assert np.mean(np.array(p_values) < 0.05) < 0.06
+    assert np.mean(np.array(p_values) < 0.05) > 0.03
+
+
+def test_too_few_points_have_no_wave() -> None:
+    assert strongest_wave(np.array([1.0, -1.0, 1.0])).p_value == 1
+    assert strongest_wave(np.zeros(40)).p_value == 1
+
+
+def test_an_exponent_is_found_with_an_interval_that_covers_it() -> None:
+    rng = np.random.default_rng(6)
+    t = np.arange(1, 41)
+    hits = 0
+    for _ in range(300):
+        found = decay(2 * t**-0.7 * rng.lognormal(0, 0.1, 40))
+        assert found is not None
+        hits += found.low <= 0.7 <= found.high
+    assert hits / 300 > 0.92
+
+
+def test_gaps_that_are_not_positive_are_left_out() -> None:
+    gaps = np.arange(1, 21) ** -2.0
+    gaps[[3, 7]] = 0, np.nan
+    found = decay(gaps)
+    assert found is not None
+    assert found.exponent == pytest.approx(2)
+    assert decay(np.array([1.0, 0.5, 0.0, 0.0, 0.0])) is None
+
+
+@given(st.lists(st.floats(-1e3, 1e3), min_size=1, max_size=30), st.integers(1, 12))
+def test_moving_means_are_means_of_neighbours(values: list[float], width: int) -> None:
+    found = moving_mean(np.array(values), width)
+    for i, mean in enumerate(found):
+        part = values[max(0, i - width // 2) : i + (width + 1) // 2]
+        assert mean == pytest.approx(sum(part) / len(part), abs=1e-6)

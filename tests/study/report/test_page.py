@@ -1,0 +1,495 @@
+"""Reports of studies: what the page says, that it is whole, and that nothing breaks out of it."""
+
+from __future__ import annotations
+
+import csv
+import html.parser
+import itertools
+import json
+import os
+import re
+import sys
+from collections.abc import Callable, Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from rnnparse.errors import MissingExtraError, StudyError
+from rnnparse.study.curve import Curve
+from rnnparse.study.diagnosis.rules import LABELS
+from rnnparse.study.manifest import read_study, write_study
+from rnnparse.study.records import (
+    RECORDS,
+    RecordFile,
+    data_hash,
+    make_record,
+)
+from rnnparse.study.report.page import write_csv, write_report
+from rnnparse.study.report.results import load_results
+from rnnparse.study.report.summary import command
+from rnnparse.study.search_space import Space
+from tests.study.made_up import QUESTION, QUICK, study_folder
+
+EVIL = '</script><script>alert(1)</script><!--<b>"&'
+
+
+class Page(html.parser.HTMLParser):
+    """The elements of a page, and the text within each."""
+
+    def __init__(self, path: Path) -> None:
+        super().__init__()
+        self.elements: list[tuple[str, dict[str, str | None], list[str]]] = []
+        self.open: list[list[str]] = []
+        self.feed(path.read_text(encoding="utf-8"))
+
+    def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
+        self.elements.append((tag, dict(attrs), []))
+        if tag not in ("meta", "input", "use", "path"):
+            self.open.append(self.elements[-1][2])
+
+    def handle_startendtag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
+        self.elements.append((tag, dict(attrs), []))
+
+    def handle_endtag(self, tag: str) -> None:
+        self.open.pop()
+
+    def handle_data(self, data: str) -> None:
+        for texts in self.open:
+            texts.append(data)
+
+    def texts(self, tag: str, **attributes: str) -> list[str]:
+        """The texts of the elements with a tag and attributes; `class_` stands for class."""
+        wanted = {name.rstrip("_"): value for name, value in attributes.items()}
+        return [
+            re.sub(r"\s+", " ", "".join(texts)).strip()
+            for name, found, texts in self.elements
+            if name == tag and wanted.items() <= found.items()
+        ]
+
+    def study(self) -> dict[str, Any]:
+        """What the scripts read when the page opens."""
+        return dict(json.loads(self.texts("script", id="study")[0]))
+
+    def details(self) -> list[dict[str, Any]]:
+        """What the scripts read of each trial."""
+        (texts,) = [t for tag, found, t in self.elements if found.get("id") == "details"]
+        return [json.loads(line) for line in "".join(texts).strip().split("\n")]
+
+
+def plain_study(
+    folder: Path,
+    axes: Mapping[str, Sequence[Any]],
+    curves: Callable[[dict[str, Any], int], Curve],
+    **about: Any,
+) -> Path:
+    """A study of a plain function: `curves(config, seed)` gives each trial's."""
+    space, seconds = Space(axes, about.pop("seeds", (0,))), about.pop("seconds", 0.0)
+    known = {"name": folder.name, "created": "2026-01-02T03:04:05+00:00", "versions": {}}
+    write_study(
+        folder,
+        {**known, "space": space.to_dict(), "data": None, "gold": None, "command": None, **about},
+    )
+    with open(folder / RECORDS, "w", encoding="utf-8") as file:
+        for trial in space.trials():
+            curve = curves(trial.config, trial.seed)
+            data = data_hash(about.get("data", {}))
+            shared = {"data": data, "seconds": seconds}
+            status = "diverged" if curve.diverged() else "finished"
+            record = make_record(trial.config, trial.seed, status, curve, **shared)
+            file.write(json.dumps(record) + "\n")
+    return folder
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A study of 18 trials with two seeds each, one of the settings failing."""
+    failing = {"failed": {"optimizer": "adam", "learning_rate": 0.001}}
+    path = tmp_path_factory.mktemp("study")
+    return study_folder(path, QUICK, seeds=(0, 1), examples=1000, failing=failing)
+
+
+@pytest.fixture(scope="module")
+def page(folder: Path) -> Page:
+    return Page(write_report(folder))
+
+
+def test_the_report_is_one_file_that_asks_for_nothing(folder: Path, page: Page) -> None:
+    assert (folder / "report.html").stat().st_size > 10_000
+    addresses = [
+        value
+        for _, found, _ in page.elements
+        for name, value in found.items()
+        if name in ("src", "href", "action", "srcset", "data")
+    ]
+    assert all(address and address.startswith("#") for address in addresses)
+    (policy,) = [
+        f["content"] for t, f, _ in page.elements if "Content-Security-Policy" in f.values()
+    ]
+    assert policy is not None and policy.startswith("default-src 'none'")
+    text = (folder / "report.html").read_text(encoding="utf-8")
+    assert "@import" not in text and "url(http" not in text
+
+
+def test_the_report_takes_the_place_of_the_old_one_whole(tmp_path: Path) -> None:
+    folder = study_folder(tmp_path, {"learning_rate": (0.1,)}, examples=500)
+    write_report(folder)
+    (folder / "report.html").write_text((folder / "report.html").read_text()[:9999])
+    assert write_report(folder) == folder / "report.html"
+    assert Page(folder / "report.html").texts("h1") == ["made up"]
+    assert {path.name for path in folder.iterdir()} == {
+        "records.jsonl",
+        "study.json",
+        "report.html",
+    }
+
+
+@pytest.mark.parametrize(
+    ("name", "write"), [("report.html", write_report), ("report.csv", write_csv)]
+)
+def test_no_report_replaces_a_file_of_something_else(
+    tmp_path: Path, name: str, write: Callable[[Path], Path]
+) -> None:
+    folder = study_folder(tmp_path, {"learning_rate": (0.1,)}, examples=500)
+    (folder / name).write_text("mine")
+    with pytest.raises(StudyError, match=f"{name}: rnnparse did not write this file"):
+        write(folder)
+    assert (folder / name).read_text() == "mine"
+    (folder / name).unlink()
+    os.mkfifo(folder / name)
+    with pytest.raises(StudyError, match=f"{name} is not a regular file; move it away"):
+        write(folder)
+
+
+def test_the_page_has_the_numbers_of_the_records(folder: Path, page: Page) -> None:
+    study, details = page.study(), page.details()
+    records = RecordFile(folder).load()
+    assert study["trials"]["id"] == [record["id"] for record in records]
+    for trial, record in enumerate(records):
+        setting = study["trials"]["setting"][trial]
+        for axis, places in zip(study["axes"], study["settings"]["config"], strict=True):
+            assert axis["values"][places[setting]] == record["config"][axis["name"]]
+        drawn = details[trial]["updates"]
+        assert set(drawn) == set(record["updates"])
+        for name, values in record["updates"].items():
+            assert drawn[name] == pytest.approx(values, rel=1e-4)
+        f1 = [epoch["dev_f1"] for epoch in record["epochs"]]
+        assert details[trial]["epochs"].get("dev_f1", []) == f1
+
+
+def test_settings_have_means_over_seeds_with_intervals(folder: Path, page: Page) -> None:
+    study, records = page.study(), RecordFile(folder).load()
+    metric = next(m for m, found in enumerate(study["metrics"]) if found["title"] == "dev F1")
+    for setting, mean in enumerate(study["settings"]["metrics"][metric]["mean"]):
+        trials = [t for t, s in enumerate(study["trials"]["setting"]) if s == setting]
+        peaks = [
+            max(e["dev_f1"] for e in records[t]["epochs"]) for t in trials if records[t]["epochs"]
+        ]
+        half = study["settings"]["metrics"][metric]["half"][setting]
+        if not peaks:
+            assert mean is None and half is None
+        else:
+            assert mean == pytest.approx(sum(peaks) / 2)
+            # Two values: half their distance, times Student's quantile of one degree of freedom.
+            assert half == pytest.approx(12.706 * abs(peaks[0] - peaks[1]) / 2, rel=0.01)
+
+
+def test_the_diagnoses_are_those_of_the_rules(folder: Path, page: Page) -> None:
+    study, results = page.study(), load_results(folder)
+    labels = [LABELS[place] for place in study["trials"]["label"]]
+    assert labels == [found.label for found in results.diagnoses]
+    assert "failed" in labels and len(set(labels)) >= 3
+    for found, line in zip(results.diagnoses, page.details(), strict=True):
+        assert line["advice"] == found.advice
+        assert set(line["evidence"]) == set(found.evidence)
+    for label, rule in study["rules"].items():
+        assert f"{rule}" in page.texts("dd"), label
+
+
+def test_the_best_setting_comes_with_the_command_that_trains_it(folder: Path, page: Page) -> None:
+    results = load_results(folder)
+    assert results.best is not None
+    row = results.settings[results.best]
+    best = max(m for m, _ in results.means[0] if m is not None)
+    assert results.means[0][results.best][0] == best
+    seed = results.records[row["trials"][0]]["seed"]
+    expected = command(row["config"], seed=seed, fixed={})
+    assert page.texts("code")[0] == expected
+    assert f"dev F1 {best:.2f}" in page.texts("div", class_="best-setting")[0]
+
+
+def test_failures_are_listed_with_their_errors(page: Page) -> None:
+    (section,) = page.texts("section", id="failures")
+    assert "failed: ValueError: no adam <b>today</b>" in section
+    assert "adam, learning rate 0.001" in section
+    assert set(page.study()["errors"].values()) == {"ValueError: no adam <b>today</b>"}
+
+
+def test_the_edge_of_the_grid_is_pointed_out(page: Page) -> None:
+    warnings = page.texts("ul", class_="notes")[0]
+    assert (
+        "learning rate: the best value, 0.1, is the highest that was tried; try 1, too" in warnings
+    )
+
+
+def test_differences_within_noise_are_called_so(tmp_path: Path) -> None:
+    # Two rates so near to each other that their trials hardly differ, and one far away.
+    axes = {"optimizer": ("adam",), "learning_rate": (0.1, 0.10001, 1e-4), "batch_size": (100,)}
+    folder = study_folder(tmp_path, axes, examples=1500, sentences=100)
+    results, page = load_results(folder), Page(write_report(folder))
+    rates = [row["config"]["learning_rate"] for row in results.settings]
+    assert results.best is not None and rates[results.best] > 0.05
+    near = {rate for rate, alike in zip(rates, results.alike, strict=True) if alike}
+    assert near == {0.1, 0.10001} - {rates[results.best]}
+    assert page.study()["settings"]["alike"] == [int(alike) for alike in results.alike]
+    assert "1 other setting is within noise of it" in page.texts("div", class_="best-setting")[0]
+    assert "one seed each" in page.texts("ul", class_="notes")[0]
+
+
+def test_the_lead_counts_the_diagnoses(tmp_path: Path, page: Page) -> None:
+    (lead,) = page.texts("p", class_="lead")
+    counts = {
+        found["data-label"]: int("".join(texts).split()[-1])
+        for tag, found, texts in page.elements
+        if tag == "button" and "data-label" in found
+    }
+    assert sum(counts.values()) == 9 and lead.startswith("Of 9 settings, ")
+    assert f"{counts['failed']} failed" in lead
+    only = study_folder(tmp_path, QUICK, failing={"out of memory": {}})
+    assert Page(write_report(only)).texts("p", class_="lead") == ["All 9 settings failed."]
+
+
+def test_what_is_typical_of_a_diagnosis_is_said(tmp_path: Path) -> None:
+    def run(config: Mapping[str, Any], seed: int) -> Curve:
+        grows = config["rate"] == 1.0
+        return Curve({"objective": [1.0 * (1.5**i if grows else 0.8**i) for i in range(30)]})
+
+    folder = plain_study(tmp_path, {"rate": [1.0, 0.1, 0.01], "width": [1, 2]}, run)
+    (reasons,) = Page(write_report(folder)).texts("ul", class_="reasons")
+    assert re.search(r"diverged 2 Both have rate 1\. ", reasons)
+
+
+def test_a_study_without_records_says_so(tmp_path: Path) -> None:
+    folder = plain_study(tmp_path, {"rate": [1, 2]}, lambda config, seed: Curve())
+    (folder / RECORDS).unlink()
+    page = Page(write_report(folder))
+    assert page.texts("p", class_="lead") == ["No trial has ended yet."]
+    assert "0 of 2 trials" in page.texts("p", class_="facts")[0]
+    assert not page.texts("script")
+
+
+def test_trials_that_are_missing_are_counted(tmp_path: Path) -> None:
+    folder = study_folder(tmp_path, QUICK, examples=500)
+    lines = (folder / RECORDS).read_bytes().splitlines(keepends=True)
+    (folder / RECORDS).write_bytes(b"".join(lines[:4]) + lines[4][:50])
+    page = Page(write_report(folder))
+    assert "4 of 9 trials" in page.texts("p", class_="facts")[0]
+    assert "5 trials of the space did not end yet." in page.texts("ul", class_="notes")[0]
+
+
+def test_names_and_errors_cannot_break_out_of_the_page(tmp_path: Path) -> None:
+    def run(config: Mapping[str, Any], seed: int) -> Curve:
+        return Curve({"objective": [2.0, 1.5, 1.2, 1.1, 1.0], f"x{EVIL}": [1.0] * 5})
+
+    axes = {f"axis{EVIL}": [EVIL, "b\u2028c"], "n": [1, 2]}
+    folder = plain_study(tmp_path, axes, run, name=EVIL, command=EVIL, data={EVIL: EVIL})
+    scripts = len(Page(write_report(folder)).texts("script"))
+    page = Page(write_report(folder))
+    assert page.texts("h1") == [EVIL]
+    assert scripts == 10 and not page.texts("b", onerror="")
+    assert not any("alert" in text for text in page.texts("script")[2:])
+    study = page.study()
+    assert study["axes"][0] == {
+        "name": f"axis{EVIL}",
+        "values": [EVIL, "b\u2028c"],
+        "numeric": False,
+    }
+    assert f"x{EVIL}" in study["updates"]
+
+
+def test_any_axes_and_any_quantities_will_do(tmp_path: Path) -> None:
+    def run(config: Mapping[str, Any], seed: int) -> Curve:
+        end = 0.5 + (0.3 if config["act"] == "relu" else 0.1) + 0.01 * seed
+        history = {"loss": [1.0, 0.5, 0.4], "val_accuracy": [0.1, 0.3, end]}
+        return Curve.from_history(history)
+
+    axes = {"act": ["relu", None, "tanh"], "layers": [[8], [8, 8]]}
+    measure = {"name": "val_accuracy", "maximize": True}
+    folder = plain_study(tmp_path, axes, run, measure=measure, seeds=(0, 1, 2))
+    study = Page(write_report(folder)).study()
+    assert [metric["title"] for metric in study["metrics"]] == ["val accuracy", "loss"]
+    assert study["metrics"][0]["higher"] and not study["metrics"][1]["higher"]
+    best = study["settings"]["config"][0][study["best"]]
+    assert study["axes"][0]["values"][best] == "relu"
+    assert study["updates"] == [] and study["epochs"] == ["loss", "val_accuracy"]
+    assert {study["map"]["rows"], study["map"]["columns"]} == {0, 1}
+
+
+def test_the_bound_of_a_convex_trial_stands_beside_its_gap(tmp_path: Path) -> None:
+    gaps, bounds = [0.5, 0.25, 0.2, 0.18, 0.17], [2.0, 1.4, 1.2, 1.0, 0.9]
+
+    def run(config: Mapping[str, Any], seed: int) -> Curve:
+        epochs = [{"objective": 1.0 + gap} for gap in gaps]
+        return Curve({}, epochs, {"optimum": 1.0, "gap": gaps, "bound": bounds})
+
+    page = Page(write_report(plain_study(tmp_path, {"x": [1]}, run)))
+    assert page.study()["bounds"] == {"gap": "bound"}
+    (line,) = page.details()
+    assert (line["epochs"]["gap"], line["epochs"]["bound"]) == (gaps, bounds)
+    assert any("Dotted: the theory’s upper bound." in text for text in page.texts("p"))
+
+
+def test_long_curves_are_drawn_with_few_points(tmp_path: Path) -> None:
+    folder = plain_study(
+        tmp_path, {"x": [1]}, lambda config, seed: Curve({"objective": [1.0, 2.0] * 50_000})
+    )
+    (line,) = Page(write_report(folder)).details()
+    assert len(line["updates"]["objective"]["mean"]) <= 100
+    assert line["updates"]["objective"]["low"][-1] == 1.0
+    assert line["updates"]["objective"]["high"][-1] == 2.0
+
+
+def test_reports_need_jinja(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(sys.modules, "jinja2", None)
+    with pytest.raises(MissingExtraError, match=r"jinja2.*pip install 'rnnparse\[study\]'"):
+        write_report(folder)
+
+
+def test_a_folder_without_a_study_is_an_error_of_one_line(tmp_path: Path) -> None:
+    for write in (write_report, write_csv):
+        with pytest.raises(StudyError, match="no study is there"):
+            write(tmp_path)
+
+
+def test_of_several_records_of_a_trial_the_last_counts(tmp_path: Path) -> None:
+    folder = study_folder(tmp_path, QUICK)
+    lines = (folder / RECORDS).read_text().splitlines(keepends=True)
+    (folder / RECORDS).write_text("".join([lines[0].replace("made-up", "earlier"), *lines]))
+    found = load_results(folder).records
+    assert [record["host"] for record in found] == ["made-up"] * 9
+
+
+def test_records_of_other_data_are_not_mixed_with_those_of_the_study(tmp_path: Path) -> None:
+    folder = study_folder(tmp_path, QUICK)
+    about = read_study(folder)
+    write_study(folder, {**about, "data": {"train.mrg": "0"}})
+    with pytest.raises(
+        StudyError,
+        match=r"records.jsonl: the trial [0-9a-f]{16} is none of this study: it is of other data",
+    ):
+        load_results(folder)
+
+
+def test_the_table_has_a_line_for_each_trial(folder: Path) -> None:
+    path = write_csv(folder)
+    with open(path, encoding="utf-8", newline="") as file:
+        lines = list(csv.DictReader(file))
+    results = load_results(folder)
+    assert [line["id"] for line in lines] == [record["id"] for record in results.records]
+    for line, record, found in zip(lines, results.records, results.diagnoses, strict=True):
+        assert line["optimizer"] == record["config"]["optimizer"]
+        assert float(line["learning_rate"]) == record["config"]["learning_rate"]
+        assert (line["status"], line["diagnosis"]) == (record["status"], found.label)
+        assert line["advice"] == found.advice
+        if "slope" in found.evidence:
+            assert float(line["evidence_slope"]) == found.evidence["slope"]
+        finished = record["status"] == "finished"
+        peak = str(max(e["dev_f1"] for e in record["epochs"])) if finished else ""
+        assert line["final_dev_f1"] == peak
+    failed = [line["error"] for line in lines if line["status"] == "failed"]
+    assert failed == ["ValueError: no adam <b>today</b>"] * 2
+
+
+def test_the_table_of_no_trial_has_its_columns(tmp_path: Path) -> None:
+    folder = plain_study(tmp_path, {"rate": [1]}, lambda config, seed: Curve())
+    (folder / RECORDS).unlink()
+    (line,) = write_csv(folder).read_text().splitlines()
+    assert line.startswith("id,rate,seed,status,diagnosis,")
+
+
+def further_settings(folder: Path, count: int) -> list[dict[str, Any]]:
+    """Settings of the question's grid with more epochs."""
+    first = {name: values[0] for name, values in study_axes(folder).items()}
+    values = itertools.product((256, 512, 1024), ("adam", "sgd"), (0.01, 0.1, 0.001))
+    names = ("batch_size", "optimizer", "learning_rate")
+    longer = {"epochs": 9, "patience": 4}
+    return [
+        {**first, **dict(zip(names, chosen, strict=True)), **longer}
+        for chosen in itertools.islice(values, count)
+    ]
+
+
+def test_the_few_settings_beyond_the_grid_are_told_apart(tmp_path: Path) -> None:
+    further = further_settings(tmp_path, 3)
+    within = {**further[0], "epochs": 5, "patience": 5}
+    folder = study_folder(
+        tmp_path / "both", QUESTION, examples=600, further=[*further, within], sentences=20
+    )
+    study, results = Page(write_report(folder)).study(), load_results(folder)
+    names = [study["axes"][axis]["name"] for axis in study["varying"]]
+    assert names == ["optimizer", "learning_rate", "batch_size", "l2", "epochs"]  # not patience
+    assert len(study["settings"]["label"]) == 84
+    assert [results.settings[i]["config"] for i in study["beyond"]] == sorted(
+        further, key=lambda config: config["learning_rate"]
+    )
+
+
+def test_many_settings_beyond_the_grid_belong_to_its_map(tmp_path: Path) -> None:
+    further = further_settings(tmp_path, 13)
+    folder = study_folder(tmp_path / "x", QUESTION, examples=600, further=further, sentences=20)
+    assert load_results(folder).beyond == []
+
+
+def test_the_best_of_each_optimizer_is_drawn_at_first(tmp_path: Path) -> None:
+    folder = study_folder(tmp_path, QUESTION, examples=600, sentences=20)
+    results, study = load_results(folder), Page(write_report(folder)).study()
+    configs = [results.settings[i]["config"] for i in study["shown"]]
+    assert [config["optimizer"] for config in configs] == ["sgd", "adagrad", "adam"]
+    for setting, config in zip(study["shown"], configs, strict=True):
+        best = max(
+            mean
+            for (mean, _), row in zip(results.means[0], results.settings, strict=True)
+            if mean is not None and row["config"]["optimizer"] == config["optimizer"]
+        )
+        assert results.means[0][setting][0] == best
+
+
+def test_of_many_rows_the_best_six_are_drawn_at_first(tmp_path: Path) -> None:
+    ends = [0.5, 0.1, 0.9, 0.2, 0.8, 0.3, 0.4, 0.6]
+    folder = plain_study(
+        tmp_path,
+        {"kind": [str(end) for end in ends], "rate": [1, 2]},
+        lambda config, seed: Curve(
+            {"objective": [2.0, float(config["kind"]) * config["rate"]]},
+            [{"loss": float(config["kind"]) * config["rate"]}],
+        ),
+    )
+    results, study = load_results(folder), Page(write_report(folder)).study()
+    configs = [results.settings[i]["config"] for i in study["shown"]]
+    assert [config["kind"] for config in configs] == ["0.5", "0.1", "0.2", "0.3", "0.4", "0.6"]
+    assert all(config["rate"] == 1 for config in configs)
+
+
+def test_seconds_leave_out_the_start_of_a_process(tmp_path: Path) -> None:
+    epochs = [{"loss": 1.0, "seconds": 1.5}, {"loss": 0.5, "seconds": 1.25}]
+    folder = plain_study(
+        tmp_path,
+        {"timed": [True, False]},
+        lambda config, seed: Curve({}, epochs if config["timed"] else [{"loss": 1.0}]),
+        seconds=9.0,
+    )
+    assert Page(write_report(folder)).study()["trials"]["seconds"] == [2.75, 9.0]
+
+
+def test_the_marks_of_the_table_are_explained_beside_it(page: Page, tmp_path: Path) -> None:
+    (section,) = page.texts("section", id="settings")
+    assert "★ the best setting, ≈ within noise of it" in section
+    plain = plain_study(tmp_path, {"x": [1, 2]}, lambda c, s: Curve({"objective": [2.0, c["x"]]}))
+    (section,) = Page(write_report(plain)).texts("section", id="settings")
+    assert "★ the best setting" in section and "≈" not in section
+
+
+def study_axes(folder: Path) -> dict[str, Any]:
+    """The axes of the question's grid, with the usual values of the others."""
+    about = json.loads((study_folder(folder, QUICK, examples=100) / "study.json").read_text())
+    return {**about["space"]["axes"], **QUESTION}

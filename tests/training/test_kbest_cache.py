@@ -1,0 +1,216 @@
+from __future__ import annotations
+
+import errno
+import os
+import tempfile
+import threading
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+from rnnparse.errors import ConfigError
+from rnnparse.files import private_folder, read_arrays, write_arrays
+from rnnparse.inference.decode import Decoder, Parse
+from rnnparse.training import kbest_cache
+from rnnparse.training.kbest_cache import cache_folder, candidate_lists
+from rnnparse.trees.cleaning import words
+from tests.grammar.small import small_grammar, trees
+
+K = 7
+
+
+@pytest.fixture(autouse=True)
+def small_parts(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(kbest_cache, "PART", 4)
+
+
+SENTENCES = [[".", ".", "."], *(words(tree) for tree in trees(13, "dev"))]
+"""The first one cannot be spanned by the grammar."""
+
+
+class Counting:
+    """Makes a decoder and counts how often it was asked to."""
+
+    def __init__(self) -> None:
+        self.calls, self.lock = 0, threading.Lock()
+
+    def __call__(self) -> Decoder:
+        with self.lock:
+            self.calls += 1
+        return Decoder(small_grammar())
+
+
+def made(folder: Path, decoder: Counting, jobs: int = 1, sentences: Any = None) -> list[Parse]:
+    return candidate_lists(
+        SENTENCES if sentences is None else sentences,
+        decoder,
+        K,
+        categories=len(small_grammar().pcfg.categories),
+        folder=folder,
+        jobs=jobs,
+        progress=False,
+        what="lists",
+    )
+
+
+def assert_equal(one: list[Parse], other: list[Parse]) -> None:
+    assert len(one) == len(other)
+    for a, b in zip(one, other, strict=True):
+        assert a.glued is b.glued
+        for x, y in zip(vars(a.forest).values(), vars(b.forest).values(), strict=True):
+            np.testing.assert_array_equal(x, y)
+            assert x.dtype == y.dtype
+
+
+@pytest.fixture(scope="module")
+def expected() -> list[Parse]:
+    decoder = Decoder(small_grammar())
+    return [decoder.parse(tokens, K) for tokens in SENTENCES]
+
+
+@pytest.mark.parametrize("jobs", [0, 1, 3])
+def test_lists_are_the_decoders_and_come_from_the_cache_the_next_time(
+    tmp_path: Path, expected: list[Parse], jobs: int
+) -> None:
+    decoder = Counting()
+    assert_equal(made(tmp_path / "lists", decoder, jobs), expected)
+    assert decoder.calls == 1
+    assert len(list((tmp_path / "lists").iterdir())) == 4
+    assert expected[0].glued and not expected[1].glued
+    assert_equal(made(tmp_path / "lists", decoder, jobs), expected)
+    assert decoder.calls == 1
+
+
+def test_only_missing_parts_are_made(tmp_path: Path, expected: list[Parse]) -> None:
+    made(tmp_path, Counting())
+    before = {file: file.read_bytes() for file in tmp_path.iterdir()}
+    (tmp_path / "000002.npz").unlink()
+    decoder = Counting()
+    assert_equal(made(tmp_path, decoder, 2), expected)
+    assert decoder.calls == 1
+    assert {file: file.read_bytes() for file in tmp_path.iterdir()} == before
+
+
+@pytest.mark.parametrize("damage", ["empty", "half", "flipped", "another part", "no arrays"])
+def test_damaged_parts_are_made_again(tmp_path: Path, expected: list[Parse], damage: str) -> None:
+    made(tmp_path, Counting())
+    whole = {file: file.read_bytes() for file in sorted(tmp_path.iterdir())}
+    last = list(whole)[-1]
+    for file, content in whole.items():
+        flipped = bytearray(content)
+        flipped[len(content) // 2] ^= 1
+        damaged = {
+            "empty": b"",
+            "half": content[: len(content) // 2],
+            "flipped": bytes(flipped),
+            "another part": whole[last] if file != last else b"",
+            "no arrays": b"PK\x05\x06" + 18 * b"\0",
+        }
+        file.write_bytes(damaged[damage])
+    decoder = Counting()
+    assert_equal(made(tmp_path, decoder), expected)
+    assert decoder.calls == 1  # one for all parts, not one a sentence
+    assert {file: file.read_bytes() for file in sorted(tmp_path.iterdir())} == whole
+
+
+def test_no_sentence_no_list(tmp_path: Path) -> None:
+    decoder = Counting()
+    assert made(tmp_path / "lists", decoder, sentences=[]) == []
+    assert decoder.calls == 0
+
+
+def test_the_cache_is_the_users_unless_another_is_given(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    assert cache_folder(str(tmp_path / "a" / "b")) == tmp_path / "a" / "b"
+    assert (tmp_path / "a" / "b").is_dir()
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "xdg"))
+    assert cache_folder(None) == tmp_path / "xdg" / "rnnparse"
+    monkeypatch.delenv("XDG_CACHE_HOME")
+    monkeypatch.setenv("HOME", str(tmp_path / "home"))
+    assert cache_folder(None) == tmp_path / "home" / ".cache" / "rnnparse"
+
+
+def test_a_cache_that_cannot_be_made_is_an_error_with_a_way_out(tmp_path: Path) -> None:
+    (tmp_path / "file").write_text("text")
+    with pytest.raises(ConfigError, match="name another with --cache"):
+        cache_folder(str(tmp_path / "file" / "cache"))
+
+
+@pytest.mark.parametrize(
+    ("name", "change"),
+    [
+        ("cat", lambda a: a + 10**6),
+        ("cat", lambda a: a[::-1].copy()),
+        ("cat", lambda a: -a - 1),
+        ("left", lambda a: a + 1),
+        ("right", lambda a: a * 0 + 10**6),
+        ("start", lambda a: a + 10**6),
+        ("end", lambda a: a + 1),
+        ("root", lambda a: a * 0),
+        ("root", lambda a: a + 10**6),
+        ("logp", lambda a: a * np.nan),
+        ("logp", lambda a: -a),
+        ("logp", lambda a: a.astype(np.float32)),
+        ("nodes", lambda a: a + 1),
+        ("nodes", lambda a: a * 0 - 5),
+        ("trees", lambda a: a + 1),
+        ("glued", lambda a: a[:-1]),
+        ("glued", lambda a: a.astype(np.int64)),
+    ],
+)
+def test_lists_that_no_decoder_makes_are_made_again_with_a_note(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture, name: str, change: Any
+) -> None:
+    first = made(tmp_path, Counting())
+    file = sorted(tmp_path.glob("*.npz"))[1]
+    whole = file.read_bytes()
+    arrays = read_arrays(file)
+    array = change(arrays[name])
+    kept = array if array.dtype.kind == "f" or name == "glued" else array.astype(arrays[name].dtype)
+    write_arrays(file, {**arrays, name: kept})
+    assert_equal(made(tmp_path, Counting()), first)
+    assert caplog.messages == [
+        f"{tmp_path}: 1 of the files with candidate lists damaged; made again"
+    ]
+    assert file.read_bytes() == whole
+
+
+@pytest.mark.skipif(os.name != "posix", reason="POSIX has such files")
+def test_a_pipe_in_a_cache_is_neither_read_nor_written(tmp_path: Path) -> None:
+    first = made(tmp_path, Counting())
+    one, other, *_ = sorted(tmp_path.glob("*.npz"))
+    one.unlink()
+    os.mkfifo(one)
+    other.unlink()
+    other.mkdir()
+    assert_equal(made(tmp_path, Counting()), first)
+    assert one.is_fifo() and other.is_dir()
+
+
+def test_an_unwritable_home_is_replaced_with_one_note(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    (tmp_path / "file").touch()
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "file"))
+    monkeypatch.setattr(tempfile, "tempdir", str(tmp_path))
+    folders = {cache_folder(None), cache_folder(None)}
+    assert folders == {private_folder()} and private_folder().parent == tmp_path
+    (record,) = caplog.records
+    assert "cannot write k-best lists" in record.getMessage()
+    assert "name another folder with --cache" in record.getMessage()
+
+
+def test_lists_that_cannot_be_kept_are_made_all_the_same(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    def full(*args: Any) -> None:
+        raise OSError(errno.ENOSPC, "No space left on device")
+
+    monkeypatch.setattr(kbest_cache, "write_arrays", full)
+    decoder = Counting()
+    assert len(made(tmp_path, decoder)) == len(SENTENCES) and decoder.calls == 1
+    (record,) = caplog.records
+    assert "No space left on device" in record.getMessage()
