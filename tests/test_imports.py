@@ -21,9 +21,10 @@ _MODELS = _GRAMMAR | {"_tensorflow", "inference", "models", "losses", "optim"}
 _PARSER = _MODELS | {"folders", "model_folder", "parser", "nltk_parser", "sentences"}
 _TELEMETRY = {"_tensorflow", "compiled", "files", "json_text", "telemetry", "threads"}
 _TRAINING = _PARSER | _TELEMETRY | {"config", "divergence", "evaluation", "training"}
-_STUDY = _TELEMETRY | {"divergence", "folders", "study", "__version__"}
+_STUDY = _TELEMETRY | {"bootstrap", "divergence", "folders", "study", "__version__"}
 ALLOWED = {
     "_tensorflow": set[str](),
+    "bootstrap": set[str](),
     "compiled": {"files"},
     "divergence": set[str](),
     "errors": set[str](),
@@ -34,7 +35,7 @@ ALLOWED = {
     "threads": set[str](),
     "config": _TREES,
     "trees": _TREES,
-    "evaluation": _TREES | {"evaluation"},
+    "evaluation": _TREES | {"bootstrap", "evaluation"},
     "grammar": _GRAMMAR,
     "inference": _GRAMMAR | {"inference"},
     "models": _MODELS,

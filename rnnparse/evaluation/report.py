@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from rnnparse.bootstrap import F1Difference, compare, f1_scores, resampled_f1
 from rnnparse.errors import ConfigError, TreebankError
 from rnnparse.evaluation.bracketing import Span, find_mismatch, read_pair
 from rnnparse.evaluation.evalb import Evaluation, match_spans
@@ -63,21 +64,14 @@ class Difference:
 
 
 @dataclass(frozen=True)
-class BootstrapResult:
+class BootstrapResult(F1Difference):
     """F1 of the first system minus F1 of the second, in points.
 
     Attributes:
-        difference: on the sentences themselves.
-        low, high: 95 % confidence interval (percentiles of the resampled differences).
-        p_value: two-sided, for the hypothesis that the systems do not differ.
-        sentences: number of sentences that both systems have valid trees for.
+        sentences: number of sentences for which both systems have valid trees.
         samples: number of resampled test sets.
     """
 
-    difference: float
-    low: float
-    high: float
-    p_value: float
     sentences: int
     samples: int
 
@@ -192,71 +186,33 @@ def differences(
 def paired_bootstrap(
     a: Evaluation, b: Evaluation, *, samples: int = 10_000, seed: int = 0
 ) -> BootstrapResult:
-    """Is the difference in F1 between two systems on the same test set more than chance?
-
-    Test sets of the same size are drawn from the sentences with replacement. The p-value is the
-    share of draws in which the difference departs from the observed one by at least as much as
-    the observed one departs from 0 (Berg-Kirkpatrick, Burkett & Klein 2012, section 2.1, two
-    sided), counting the observed set as one draw.
+    """Compare the F1 of two systems on one test set; see `rnnparse.bootstrap.compare`.
 
     Args:
-        a, b: evaluations against the same gold trees, in the same order; sentences that are
-            valid in both enter.
-        samples: number of draws. seed: of NumPy's default generator.
+        a, b: evaluations against the same gold trees, in the same order. Sentences that are valid
+            in both count.
+        samples: number of resampled test sets. seed: of NumPy's default generator.
 
     Raises:
-        ConfigError: the evaluations differ in their sentences, share no valid one, or
+        ConfigError: the evaluations differ in their sentences or share no valid one, or
             `samples` is below 1.
     """
     if [(row.id, row.length) for row in a.sentences] != [(r.id, r.length) for r in b.sentences]:
         raise ConfigError("the two evaluations are not of the same sentences")
     pairs = [
-        (one.matched, one.gold + one.test, two.matched, two.gold + two.test)
-        for one, two in zip(a.sentences, b.sentences, strict=True)
-        if one.status == two.status == OK
+        [(2 * row.matched, row.gold + row.test) for row in pair]
+        for pair in zip(a.sentences, b.sentences, strict=True)
+        if all(row.status == OK for row in pair)
     ]
     if not pairs:
         raise ConfigError("no sentence is valid in both evaluations")
     if samples < 1:
         raise ConfigError(f"the number of samples must be at least 1, not {samples}")
-    counts = np.asarray(pairs, dtype=np.float64)  # [sentences, 4]
-    observed = _f1_difference(counts.sum(axis=0, keepdims=True))[0]
-    drawn = _resampled_differences(counts, samples, np.random.default_rng(seed))
-    # Differences equal in exact arithmetic must not be split by rounding.
-    as_far = np.abs(drawn - observed) >= abs(observed) - 1e-9
-    low, high = np.percentile(drawn, [2.5, 97.5])
-    return BootstrapResult(
-        difference=float(observed),
-        low=float(low),
-        high=float(high),
-        p_value=float((1 + as_far.sum()) / (1 + samples)),
-        sentences=len(pairs),
-        samples=samples,
-    )
-
-
-def _resampled_differences(
-    counts: np.ndarray, samples: int, generator: np.random.Generator
-) -> np.ndarray:
-    """F1 differences [samples] of resampled test sets, drawn in blocks to bound the memory."""
-    sentences = len(counts)
-    uniform = np.full(sentences, 1.0 / sentences)
-    block = max(1, 1_000_000 // sentences)
-    parts = []
-    for first in range(0, samples, block):
-        weights = generator.multinomial(sentences, uniform, size=min(block, samples - first))
-        parts.append(_f1_difference(weights @ counts))
-    return np.concatenate(parts)
-
-
-def _f1_difference(sums: np.ndarray) -> np.ndarray:
-    """From sums [n, 4] of (matched, gold + test) of both systems to differences [n] in points."""
-    f1 = []
-    for column in (0, 2):
-        brackets = sums[:, column + 1]
-        # A draw without any bracket has F1 0, for both systems alike.
-        f1.append(200.0 * sums[:, column] / np.where(brackets > 0, brackets, 1.0))
-    return f1[0] - f1[1]
+    counts = np.asarray(pairs, np.float64).transpose(1, 2, 0)  # [systems, 2, sentences]
+    one, other = f1_scores(counts)
+    resampled = resampled_f1(counts, samples, np.random.default_rng(seed))
+    found = compare(one - other, resampled[:, 0] - resampled[:, 1])
+    return BootstrapResult(**vars(found), sentences=len(pairs), samples=samples)
 
 
 def _or_collins(params: EvalbParams | None) -> EvalbParams:
