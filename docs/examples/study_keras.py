@@ -15,7 +15,7 @@ from typing import Any
 import numpy as np
 
 from rnnparse import Study
-from rnnparse.study.diagnosis.rules import diagnose_all
+from rnnparse.study.diagnosis import diagnose_all
 from rnnparse.study.search_space import Space
 
 FOLDER = "moons"

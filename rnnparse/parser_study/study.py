@@ -13,7 +13,7 @@ from rnnparse.config import TrainingConfig
 from rnnparse.parser_study.grid import Grid
 from rnnparse.parser_study.shared_forests import hashes, prepare_problem
 from rnnparse.parser_study.trial import ParserTrial
-from rnnparse.study.diagnosis.rules import diagnose_all
+from rnnparse.study.diagnosis import diagnose_all
 from rnnparse.study.manifest import read_study
 from rnnparse.study.records import LOCK, RecordFile
 from rnnparse.study.report.narrative import counted

@@ -18,9 +18,9 @@ from typing import Any
 import numpy as np
 
 from rnnparse.study.diagnosis.advice import advise, advise_on_failure
+from rnnparse.study.diagnosis.comparison import starts_of_problems
 from rnnparse.study.diagnosis.evidence import FLAT, LEAST_SCALE, SHORT_WAY, Findings, as_evidence
 from rnnparse.study.diagnosis.measurements import Start, measure, objective_curve
-from rnnparse.study.diagnosis.starts import starts_of_problems
 from rnnparse.study.diagnosis.statistics import noise
 from rnnparse.study.records import canonical
 from rnnparse.study.schema import FAILURES

@@ -1,32 +1,119 @@
-"""Statistics of curves: trends with intervals, noise, oscillation, rates of decay.
+"""Statistics of curves and settings: trends, noise, oscillation, decay, shares of variance.
 
-Curves are float arrays [n] in the order of time; nothing here knows what they measure.
+A curve is a float64 array of shape [n] in time order. Nothing here depends on what it measures.
 """
 
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable
-from typing import NamedTuple
+from collections.abc import Iterable, Sequence
+from functools import cache
+from itertools import combinations
+from typing import Any, NamedTuple
 
 import numpy as np
+from scipy.special import bdtrc, stdtrit
 
 from rnnparse.study.schema import HUGE
 
 LEAST_POINTS = 4
-"""A trend needs so many points."""
-_NORMAL_975 = 1.959963984540054
+"""Minimum number of points for a trend."""
+MOST_FACTORS = 8
+"""`shares_of_variance` considers at most this many factors: those that explain most alone."""
 _MAD_TO_SD = 1.4826022185056018
+
+# -- curves ------------------------------------------------------------------------------------
+
+
+def as_curve(values: Iterable[float | None] | None) -> np.ndarray:
+    """Convert values to float64 [n]: None becomes NaN, magnitudes above `HUGE` become infinite."""
+    if values is None:
+        return np.empty(0)
+    curve = np.array([math.nan if value is None else value for value in values], np.float64)
+    curve[np.abs(curve) > HUGE] = np.inf
+    return curve
+
+
+def moving_mean(curve: np.ndarray, width: int) -> np.ndarray:
+    """Centred means over `width` neighbours, fewer at the ends; [n]."""
+    sums = np.concatenate([[0.0], np.cumsum(curve)])
+    at = np.arange(len(curve))
+    low = np.maximum(at - width // 2, 0)
+    high = np.minimum(at + (width + 1) // 2, len(curve))
+    return (sums[high] - sums[low]) / (high - low)
+
+
+def bin_edges(length: int, most: int) -> list[int]:
+    """Divide a curve into at most `most` bins.
+
+    Half of the edges are spaced geometrically and half evenly, so that the bins suit logarithmic
+    as well as linear axes.
+
+    Args:
+        length: number of values in the curve.
+        most: maximum number of bins, at least 2.
+
+    Returns:
+        Increasing edges from 0 to `length`; bin i is [edges[i], edges[i + 1]). Each value gets a
+        bin of its own if the length is at most `most`.
+
+    Example:
+        >>> bin_edges(1000, 10)
+        [0, 1, 4, 16, 63, 200, 251, 400, 600, 800, 1000]
+    """
+    if length <= most:
+        return list(range(length + 1))
+    half = most // 2
+    geometric = np.geomspace(1, length, most - half + 1).round()
+    even = np.linspace(0, length, half + 1).round()
+    return sorted({int(edge) for edge in (*geometric, *even)})
+
+
+def downsample(values: Sequence[float | None], edges: Sequence[int]) -> Any:
+    """Summarize a curve by bins.
+
+    Args:
+        values: the curve; None marks values that are not finite. May end before the last edge.
+        edges: as returned by `bin_edges`.
+
+    Returns:
+        The values, rounded to five digits, if each has its own bin. Otherwise a dict with the
+        `mean`, `low` (minimum) and `high` (maximum) of each bin, None for bins without a value.
+
+    Example:
+        >>> downsample([4, 2, 6, 1], [0, 1, 4])
+        {'mean': [4.0, 3.0], 'low': [4.0, 1.0], 'high': [4.0, 6.0]}
+    """
+    curve = np.array([math.nan if value is None else value for value in values], np.float64)
+    if edges[-1] == len(edges) - 1:
+        return _rounded(curve)
+    starts = [edge for edge in edges[:-1] if edge < len(curve)]
+    if not starts:
+        return {"mean": [], "low": [], "high": []}
+    finite = np.isfinite(curve)
+    with np.errstate(invalid="ignore", divide="ignore"):
+        counts = np.add.reduceat(finite, starts, dtype=np.int64)
+        means = np.add.reduceat(np.where(finite, curve, 0.0), starts) / counts
+    known = np.where(finite, curve, math.nan)
+    low, high = np.fmin.reduceat(known, starts), np.fmax.reduceat(known, starts)
+    return {"mean": _rounded(means), "low": _rounded(low), "high": _rounded(high)}
+
+
+def _rounded(values: np.ndarray) -> list[float | None]:
+    return [float(f"{value:.5g}") if math.isfinite(value) else None for value in values.tolist()]
+
+
+# -- trends and noise --------------------------------------------------------------------------
 
 
 class Trend(NamedTuple):
     """A line through the last part of a curve.
 
     Attributes:
-        level: the line's value at the last point; level_error: its standard error.
-        slope: by point; slope_error: its standard error; low, high: 95 % confidence interval.
-        points: how many points the line was fitted to.
-        residuals: of the fit, [points].
+        level, level_error: value of the line at the last point, and its standard error.
+        slope, slope_error: change per point, and its standard error.
+        low, high: 95 % confidence interval of the slope.
+        points: number of points fitted.
     """
 
     level: float
@@ -36,62 +123,30 @@ class Trend(NamedTuple):
     low: float
     high: float
     points: int
-    residuals: np.ndarray
 
 
 class Decay(NamedTuple):
-    """A power law t^−exponent through a curve; low, high: 95 % confidence interval."""
+    """A power law t^−exponent; low, high: 95 % confidence interval of the exponent."""
 
     exponent: float
     low: float
     high: float
 
 
-def as_curve(values: Iterable[float | None] | None) -> np.ndarray:
-    """Values as float64 [n]; None, which JSON has for what is not finite, as NaN."""
-    if values is None:
-        return np.empty(0)
-    curve = np.array([math.nan if value is None else value for value in values], np.float64)
-    curve[np.abs(curve) > HUGE] = np.inf
-    return curve
-
-
 def student_quantile(freedom: float) -> float:
-    """The 97.5 % quantile of Student's t, to 1 %; between one and two degrees of freedom too great.
-
-    Reference:
-        Abramowitz & Stegun (1964), Handbook of Mathematical Functions, 26.7.5.
-    """
-    if freedom < 2:
-        one, two = math.tan(0.475 * math.pi), 0.95 / math.sqrt(2 * 0.975 * 0.025)
-        return one * (two / one) ** math.log2(freedom)
-    z, n = _NORMAL_975, freedom
-    terms = (
-        (z**3 + z) / 4,
-        (5 * z**5 + 16 * z**3 + 3 * z) / 96,
-        (3 * z**7 + 19 * z**5 + 17 * z**3 - 15 * z) / 384,
-        (79 * z**9 + 776 * z**7 + 1482 * z**5 - 1920 * z**3 - 945 * z) / 92160,
-    )
-    return z + sum(term / n**power for power, term in enumerate(terms, start=1))
+    """The 97.5 % quantile of Student's t with `freedom` degrees of freedom."""
+    return float(stdtrit(freedom, 0.975))
 
 
 def trend(curve: np.ndarray, points: int | None = None) -> Trend:
-    """Fit a line to the last points; errors allow for autocorrelated noise.
-
-    The standard error is the greater of the usual one and that of Newey and West, whose lags grow
-    as 4 (n/100)^(2/9): noise that comes in waves makes intervals wider, noise that alternates does
-    not make them narrower.
+    """Fit a line to the last points of a curve; the errors allow for autocorrelated noise.
 
     Args:
         curve: finite, [n].
-        points: how many; None for the last half, but at least `LEAST_POINTS`.
+        points: number of points; None for the last half, but at least `LEAST_POINTS`.
 
     Raises:
         ValueError: fewer than `LEAST_POINTS` points.
-
-    Reference:
-        Newey & West (1987), A Simple, Positive Semi-Definite, Heteroskedasticity and
-        Autocorrelation Consistent Covariance Matrix.
 
     Example:
         >>> fit = trend(np.array([9.0, 5.0, 4.0, 3.0, 2.0, 1.0]), 4)
@@ -103,52 +158,82 @@ def trend(curve: np.ndarray, points: int | None = None) -> Trend:
     if not LEAST_POINTS <= points <= len(curve):
         raise ValueError(f"a trend over {points} points of a curve that has {len(curve)}")
     y = curve[-points:]
-    x = np.arange(points) - (points - 1) / 2
+    slope, error, half, residuals = _fit_line(np.arange(points), y)
+    last = (points - 1) / 2  # distance of the last point from the mean
+    deviation = math.sqrt(residuals @ residuals / (points - 2))
+    level_error = math.hypot(deviation / math.sqrt(points), last * error)
+    level = float(y.mean()) + slope * last
+    return Trend(level, level_error, slope, error, slope - half, slope + half, points)
+
+
+def decay(gaps: np.ndarray) -> Decay | None:
+    """Fit gap ~ t^−p for t = 1, 2, … on a logarithmic scale.
+
+    Args:
+        gaps: [n]; gaps that are not positive and finite are ignored.
+
+    Returns:
+        p with its confidence interval; None with fewer than `LEAST_POINTS` usable gaps.
+
+    Example:
+        >>> round(decay(np.arange(1, 50) ** -0.5).exponent, 6)
+        0.5
+    """
+    usable = np.isfinite(gaps) & (gaps > 0)
+    if usable.sum() < LEAST_POINTS:
+        return None
+    slope, _, half, _ = _fit_line(np.log(1.0 + np.flatnonzero(usable)), np.log(gaps[usable]))
+    return Decay(-slope, -slope - half, -slope + half)
+
+
+def _fit_line(x: np.ndarray, y: np.ndarray) -> tuple[float, float, float, np.ndarray]:
+    """Least-squares slope, its standard error, half its 95 % interval, and the residuals.
+
+    The standard error is the greater of the ordinary one and Newey and West's with 4 (n/100)^(2/9)
+    lags: slow waves widen the interval, alternating noise does not narrow it.
+    (`scipy.stats.linregress` has the ordinary error only and takes ten times as long.)
+
+    Reference:
+        Newey & West (1987), A Simple, Positive Semi-Definite, Heteroskedasticity and
+        Autocorrelation Consistent Covariance Matrix.
+    """
+    n, x = len(x), x - x.mean()
     spread = float(x @ x)
     slope = float(x @ y) / spread
-    mean = float(y.mean())
-    residuals = y - mean - slope * x
-    error = max(_plain_error(residuals, spread), _newey_west_error(residuals, x, spread))
-    half = student_quantile(points - 2) * error
-    deviation = math.sqrt(residuals @ residuals / (points - 2))
-    level_error = math.hypot(deviation / math.sqrt(points), x[-1] * error)
-    level = mean + slope * float(x[-1])
-    return Trend(level, level_error, slope, error, slope - half, slope + half, points, residuals)
-
-
-def _plain_error(residuals: np.ndarray, spread: float) -> float:
-    return math.sqrt(float(residuals @ residuals) / (len(residuals) - 2) / spread)
-
-
-def _newey_west_error(residuals: np.ndarray, x: np.ndarray, spread: float) -> float:
+    residuals = y - y.mean() - slope * x
+    ordinary = math.sqrt(float(residuals @ residuals) / (n - 2) / spread)
     moments = x * residuals
-    n = len(moments)
     lags = min(int(4 * (n / 100) ** (2 / 9)), n - 1)
     variance = float(moments @ moments)
     for lag in range(1, lags + 1):
-        weight = 1 - lag / (lags + 1)
-        variance += 2 * weight * float(moments[lag:] @ moments[:-lag])
-    return math.sqrt(max(variance, 0.0) * n / (n - 2)) / spread
+        variance += 2 * (1 - lag / (lags + 1)) * float(moments[lag:] @ moments[:-lag])
+    error = max(ordinary, math.sqrt(max(variance, 0.0) * n / (n - 2)) / spread)
+    return slope, error, student_quantile(n - 2) * error, residuals
 
 
 def noise(curve: np.ndarray, order: int = 2) -> float:
-    """Standard deviation of the noise around a smooth curve, from differences of some order.
+    """Estimate the standard deviation of the noise around a smooth curve.
 
-    It is their median absolute deviation, which single leaps hardly move. Second differences do
-    not see a line, third ones no parabola. 0 for fewer than `order` + 2 points.
+    The estimate is the median absolute deviation of differences of the given order, which isolated
+    jumps hardly affect. Second differences cancel a line, third differences a parabola. It is 0
+    for fewer than `order` + 2 points.
     """
     if len(curve) < order + 2:
         return 0.0
-    bends = np.diff(curve, order)
-    return float(_MAD_TO_SD * np.median(np.abs(bends)) / math.sqrt(math.comb(2 * order, order)))
+    differences = np.abs(np.diff(curve, order))
+    return float(_MAD_TO_SD * np.median(differences) / math.sqrt(math.comb(2 * order, order)))
+
+
+# -- tests for oscillation ---------------------------------------------------------------------
 
 
 class SignChanges(NamedTuple):
-    """How often residuals change their sign.
+    """How often residuals change sign.
 
     Attributes:
-        share: of the pairs of neighbours; expected: the share for white noise.
-        p_value: chance of so many changes or more under white noise.
+        share: share of neighbouring pairs whose signs differ.
+        expected: the expected share under white noise.
+        p_value: probability of at least as many changes under white noise.
     """
 
     share: float
@@ -157,18 +242,18 @@ class SignChanges(NamedTuple):
 
 
 def sign_changes(residuals: np.ndarray, cycle: int | None = None) -> SignChanges:
-    """Sign changes of residuals beside those of noise.
+    """Test whether residuals change sign more often than white noise (one-sided binomial test).
 
-    Independent noise changes its sign at half of the steps. Where every `cycle` of updates goes
-    through all examples once, in random order, neighbours within a cycle have the correlation
-    −1/(cycle − 1), which makes signs change more often; that is taken into account.
+    Independent noise changes sign at half of the steps. When each epoch of `cycle` updates passes
+    once over all examples in random order, neighbours within an epoch have the correlation
+    −1/(cycle − 1) and change sign more often; the test allows for that.
 
     Args:
         residuals: [n].
-        cycle: updates an epoch, or None.
+        cycle: updates per epoch, or None.
 
     Returns:
-        Share, expectation and p-value (binomial); share 0 and p-value 1 for fewer than two points.
+        The statistics; share 0 and p-value 1 with fewer than two nonzero residuals.
     """
     signs = np.sign(residuals)
     signs = signs[signs != 0]
@@ -180,37 +265,28 @@ def sign_changes(residuals: np.ndarray, cycle: int | None = None) -> SignChanges
     if steps < 1:
         return SignChanges(0.0, expected, 1.0)
     changes = int((signs[1:] != signs[:-1]).sum())
-    return SignChanges(changes / steps, expected, _binomial_tail(changes, steps, expected))
-
-
-def _binomial_tail(successes: int, trials: int, chance: float) -> float:
-    """P(X ≥ successes), in logarithms, so that no factorial overflows."""
-    k = np.arange(successes, trials + 1)
-    log_factorial = np.concatenate([[0.0], np.cumsum(np.log(np.arange(1, trials + 1)))])
-    logs = log_factorial[trials] - log_factorial[k] - log_factorial[trials - k]
-    logs = logs + k * math.log(chance) + (trials - k) * math.log1p(-chance)
-    return min(1.0, float(np.exp(logs).sum()))
+    p_value = float(bdtrc(changes - 1, steps, expected))
+    return SignChanges(changes / steps, expected, p_value)
 
 
 class Wave(NamedTuple):
-    """The strongest wave in residuals: its period in points, share of the variance, p-value."""
+    """The strongest wave in residuals: its period in points, and its p-value under white noise."""
 
     period: float
-    share: float
     p_value: float
 
 
 def strongest_wave(residuals: np.ndarray, least_cycles: int = 3) -> Wave:
-    """Fisher's test for a hidden period.
+    """Apply Fisher's test for a hidden period.
 
-    Waves of fewer than `least_cycles` cycles do not count: what is left of a trend looks like one.
-    The p-value is Fisher's first term, an upper bound.
+    Waves with fewer than `least_cycles` cycles are ignored, because the remains of a trend look
+    like them. The p-value is the first term of Fisher's sum, an upper bound.
 
     Args:
-        residuals: [n]; a constant is taken off.
+        residuals: [n]; their mean is subtracted.
 
     Returns:
-        The wave; period infinite, share 0 and p-value 1 where there are too few points.
+        The wave; an infinite period and the p-value 1 if there are too few points.
 
     Reference:
         Fisher (1929), Tests of Significance in Harmonic Analysis.
@@ -220,44 +296,73 @@ def strongest_wave(residuals: np.ndarray, least_cycles: int = 3) -> Wave:
         power[-1] /= 2  # the highest frequency has one degree of freedom, not two
     total = float(power.sum())
     if len(power) < 2 or total <= 0:
-        return Wave(math.inf, 0.0, 1.0)
-    place = int(power.argmax())
-    share = float(power[place]) / total
-    chance = min(1.0, len(power) * (1 - share) ** (len(power) - 1))
-    return Wave(len(residuals) / (place + least_cycles), share, chance)
+        return Wave(math.inf, 1.0)
+    strongest = int(power.argmax())
+    share = float(power[strongest]) / total
+    p_value = min(1.0, len(power) * (1 - share) ** (len(power) - 1))
+    return Wave(len(residuals) / (strongest + least_cycles), p_value)
 
 
-def decay(gaps: np.ndarray) -> Decay | None:
-    """Fit gap ~ t^−p for t = 1, 2, … in logarithms.
+# -- analysis of variance ----------------------------------------------------------------------
+
+
+def shares_of_variance(factors: Sequence[Sequence[str]], values: Sequence[float]) -> list[float]:
+    """The share of the variance that each factor explains, corrected for chance.
+
+    The model is a sum of main effects. Variance that correlated factors explain jointly is divided
+    between them: each factor gets what it adds to the factors before it, averaged over all orders
+    (its Shapley value). Shares are at least 0 and sum to at most 1.
 
     Args:
-        gaps: [n]; those that are not positive and finite are left out.
+        factors: for each factor, its value in each observation, [factors][n].
+        values: the observations, [n].
 
-    Returns:
-        p with its interval (Newey–West), or None with fewer than `LEAST_POINTS` gaps.
-
-    Example:
-        >>> round(decay(np.arange(1, 50) ** -0.5).exponent, 6)
-        0.5
+    Reference:
+        Lindeman, Merenda & Gold (1980), Introduction to Bivariate and Multivariate Analysis, page
+        119; Kelley (1935), An Unbiased Correlation Ratio Measure.
     """
-    usable = np.isfinite(gaps) & (gaps > 0)
-    if usable.sum() < LEAST_POINTS:
-        return None
-    x = np.log(1.0 + np.flatnonzero(usable))
-    y = np.log(gaps[usable])
-    x = x - x.mean()
-    spread = float(x @ x)
-    slope = float(x @ y) / spread
-    residuals = y - y.mean() - slope * x
-    error = max(_plain_error(residuals, spread), _newey_west_error(residuals, x, spread))
-    half = student_quantile(len(y) - 2) * error
-    return Decay(-slope, -slope - half, -slope + half)
+    y = np.asarray(values, np.float64)
+    y = y - y.mean()
+    whole = float(y @ y)
+    if not whole:
+        return [0.0] * len(factors)
+    dummies = [_dummies(factor) for factor in factors]
+    alone = [_explained([dummy], y)[0] for dummy in dummies]
+    chosen = sorted(range(len(factors)), key=lambda j: -alone[j])[:MOST_FACTORS]
+    fit, freedom = _explained([dummies[j] for j in chosen], y)
+    left = len(y) - 1 - freedom
+    chance = max(0.0, whole - fit) / left if left > 0 else 0.0  # per degree of freedom
+
+    @cache
+    def explained(members: frozenset[int]) -> float:
+        fit, freedom = _explained([dummies[j] for j in sorted(members)], y)
+        return (fit - freedom * chance) / whole
+
+    def added(j: int) -> float:
+        others = [i for i in chosen if i != j]
+        means = []
+        for size in range(len(others) + 1):
+            sets = [frozenset(before) for before in combinations(others, size)]
+            means.append(sum(explained(s | {j}) - explained(s) for s in sets) / len(sets))
+        return sum(means) / len(means)
+
+    shares = [max(0.0, added(j)) if j in chosen else 0.0 for j in range(len(factors))]
+    total, most = sum(shares), max(0.0, explained(frozenset(chosen)))
+    return [share * min(1.0, most / total) for share in shares] if total else shares
 
 
-def moving_mean(curve: np.ndarray, width: int) -> np.ndarray:
-    """Means over `width` neighbours, fewer at the ends; [n]."""
-    sums = np.concatenate([[0.0], np.cumsum(curve)])
-    at = np.arange(len(curve))
-    low = np.maximum(at - width // 2, 0)
-    high = np.minimum(at + (width + 1) // 2, len(curve))
-    return (sums[high] - sums[low]) / (high - low)
+def _dummies(factor: Sequence[str]) -> np.ndarray:
+    """One centred 0/1 column for each value of a factor: [n, values]."""
+    codes = {value: i for i, value in enumerate(dict.fromkeys(factor))}
+    coded = np.eye(len(codes))[[codes[value] for value in factor]]
+    return coded - coded.mean(axis=0)
+
+
+def _explained(dummies: Sequence[np.ndarray], y: np.ndarray) -> tuple[float, int]:
+    """Sum of squares explained by a least-squares fit, and its degrees of freedom."""
+    if not dummies:
+        return 0.0, 0
+    x = np.concatenate(dummies, axis=1)
+    gram, projected = x.T @ x, x.T @ y
+    inverse = np.linalg.pinv(gram, rcond=1e-9, hermitian=True)
+    return float(projected @ inverse @ projected), round(np.trace(inverse @ gram))

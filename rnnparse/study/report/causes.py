@@ -9,7 +9,7 @@ import numpy as np
 
 from rnnparse.study.curve import OBJECTIVES
 from rnnparse.study.diagnosis.advice import DOMINANT, RESTED
-from rnnparse.study.diagnosis.variance import shares_of_variance
+from rnnparse.study.diagnosis.statistics import shares_of_variance
 from rnnparse.study.records import canonical
 from rnnparse.study.report.narrative import OTHER_SCALES, counted, join, typical
 from rnnparse.study.report.results import Results, text, title

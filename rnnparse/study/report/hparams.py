@@ -9,7 +9,7 @@ from typing import IO, Any
 
 from rnnparse.errors import MissingExtraError, StudyError
 from rnnparse.folders import foreign_file, replacement
-from rnnparse.study.diagnosis.stretches import draw_together, stretch_edges
+from rnnparse.study.diagnosis.statistics import bin_edges, downsample
 from rnnparse.study.records import canonical
 from rnnparse.study.report.results import Axis, Results, Source, load_results, text, title
 
@@ -135,8 +135,8 @@ def _run(results: Results, trial: int, began: float) -> Iterator[tuple[int, Any]
 
 def _curves(kind: str, series: Mapping[str, Sequence[float | None]]) -> Iterator[tuple[int, Any]]:
     length = max(map(len, series.values()), default=0)
-    edges = stretch_edges(length, _MOST_POINTS)
-    drawn = {name: draw_together(values, edges) for name, values in series.items()}
+    edges = bin_edges(length, _MOST_POINTS)
+    drawn = {name: downsample(values, edges) for name, values in series.items()}
     means = {
         name: found["mean"] if isinstance(found, dict) else found for name, found in drawn.items()
     }

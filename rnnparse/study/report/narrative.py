@@ -9,7 +9,7 @@ from statistics import median
 from typing import Any
 
 from rnnparse.study.diagnosis.advice import asks_for_shorter_steps
-from rnnparse.study.diagnosis.effective_values import examples
+from rnnparse.study.diagnosis.comparison import examples
 from rnnparse.study.manifest import space_of
 from rnnparse.study.report.layout import best_of, map_axes
 from rnnparse.study.report.results import Results, showing, text, title

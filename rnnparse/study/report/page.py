@@ -11,8 +11,7 @@ from typing import Any
 
 from rnnparse.errors import MissingExtraError
 from rnnparse.files import write_atomically
-from rnnparse.study.diagnosis.evidence import EVIDENCE
-from rnnparse.study.diagnosis.rules import RULES
+from rnnparse.study.diagnosis import EVIDENCE, RULES
 from rnnparse.study.manifest import require_own
 from rnnparse.study.report.causes import causes
 from rnnparse.study.report.narrative import (

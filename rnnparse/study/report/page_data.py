@@ -7,9 +7,8 @@ import math
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
-from rnnparse.study.diagnosis.evidence import EVIDENCE
-from rnnparse.study.diagnosis.rules import LABELS, RULES
-from rnnparse.study.diagnosis.stretches import draw_together, stretch_edges
+from rnnparse.study.diagnosis import EVIDENCE, LABELS, RULES
+from rnnparse.study.diagnosis.statistics import bin_edges, downsample
 from rnnparse.study.records import canonical
 from rnnparse.study.report.layout import beside, best_of, map_axes, place_of_values
 from rnnparse.study.report.results import TITLES, Results, series, title
@@ -86,7 +85,7 @@ class ReportData:
             "bounds": {"gap": "bound"},
             "higher": [metric.name for metric in results.metrics if metric.higher],
             **self.series,
-            "edges": {n: stretch_edges(n, self.points) for n in sorted(lengths) if n},
+            "edges": {n: bin_edges(n, self.points) for n in sorted(lengths) if n},
             "settings": self._settings(),
             "trials": self._trials(),
             "errors": dict(self._errors()),
@@ -170,9 +169,9 @@ class ReportData:
             }
             for kind in self.series:
                 n = self.lengths[kind][of[trial]]
-                cut = edges.setdefault(n, stretch_edges(n, self.points))
+                cut = edges.setdefault(n, bin_edges(n, self.points))
                 line[kind] = {
-                    name: draw_together(found, cut) for name, found in series(record, kind).items()
+                    name: downsample(found, cut) for name, found in series(record, kind).items()
                 }
             if len(self.results.settings[of[trial]]["trials"]) > 1:
                 line["metrics"] = [self.results.value(trial, m.name) for m in self.results.metrics]

@@ -16,8 +16,8 @@ import numpy as np
 from rnnparse.errors import RnnparseError, StudyError
 from rnnparse.parser_study.grid import Grid, check_setting
 from rnnparse.study.curve import OBJECTIVES
-from rnnparse.study.diagnosis.effective_values import examples, in_effect
-from rnnparse.study.diagnosis.rules import Diagnosis, diagnose_all
+from rnnparse.study.diagnosis import Diagnosis, diagnose_all
+from rnnparse.study.diagnosis.comparison import examples, in_effect
 from rnnparse.study.diagnosis.statistics import student_quantile
 from rnnparse.study.manifest import read_study
 from rnnparse.study.records import RecordFile, canonical, data_hash

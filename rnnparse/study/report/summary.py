@@ -11,8 +11,8 @@ import numpy as np
 
 from rnnparse.config import TrainingConfig
 from rnnparse.parser_study.grid import LM
-from rnnparse.study.diagnosis.effective_values import BATCHES, in_effect
-from rnnparse.study.diagnosis.rules import LABELS, Diagnosis
+from rnnparse.study.diagnosis import LABELS, Diagnosis
+from rnnparse.study.diagnosis.comparison import BATCHES, in_effect
 from rnnparse.study.records import canonical
 from rnnparse.study.report.significance import (
     Comparison,

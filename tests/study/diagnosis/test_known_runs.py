@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from rnnparse.study.diagnosis.rules import Diagnosis, diagnose, diagnose_all
+from rnnparse.study.diagnosis import Diagnosis, diagnose, diagnose_all
 from tests.study.diagnosis.known_runs import OPTIMIZERS, PROBLEMS, Problem, contradictions, run
 
 Step = Callable[[np.ndarray, np.random.Generator], tuple[float, np.ndarray]]

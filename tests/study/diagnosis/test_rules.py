@@ -9,8 +9,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from rnnparse.study.diagnosis.evidence import EVIDENCE
-from rnnparse.study.diagnosis.rules import LABELS, RULES, diagnose, diagnose_all
+from rnnparse.study.diagnosis import EVIDENCE, LABELS, RULES, diagnose, diagnose_all
 from tests.study.diagnosis.synthetic_curves import MAKERS, Setting
 
 LENGTHS = [(1024, 10), (256, 10), (256, 20), (64, 20), (25, 20)]

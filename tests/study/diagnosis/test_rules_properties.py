@@ -12,7 +12,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from rnnparse.study.diagnosis.rules import LABELS, Diagnosis, diagnose
+from rnnparse.study.diagnosis import LABELS, Diagnosis, diagnose
 from tests.study.diagnosis.synthetic_curves import MAKERS, Setting
 
 records = st.builds(

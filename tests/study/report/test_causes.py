@@ -13,7 +13,7 @@ import pytest
 
 from rnnparse.parser_study.grid import Grid
 from rnnparse.study.curve import Curve
-from rnnparse.study.diagnosis.rules import diagnose_all
+from rnnparse.study.diagnosis import diagnose_all
 from rnnparse.study.records import make_record
 from rnnparse.study.report.causes import axis_shares, causes
 from rnnparse.study.report.narrative import best_card, warnings

@@ -17,7 +17,7 @@ import pytest
 
 from rnnparse.errors import MissingExtraError, StudyError
 from rnnparse.study.curve import Curve
-from rnnparse.study.diagnosis.rules import LABELS
+from rnnparse.study.diagnosis import LABELS
 from rnnparse.study.manifest import read_study, write_study
 from rnnparse.study.records import (
     RECORDS,

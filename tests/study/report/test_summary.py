@@ -18,7 +18,7 @@ from rnnparse.errors import ConfigError
 from rnnparse.evaluation import EvalbParams, Evaluation, SentenceScore
 from rnnparse.evaluation.report import paired_bootstrap
 from rnnparse.parser_study.grid import LM, Grid
-from rnnparse.study.diagnosis.rules import diagnose_all
+from rnnparse.study.diagnosis import diagnose_all
 from rnnparse.study.report.summary import (
     against_best,
     best,

@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from rnnparse.study.diagnosis.stretches import draw_together, stretch_edges
+from rnnparse.study.diagnosis.statistics import bin_edges, downsample
 
 NUMBERS = st.one_of(st.none(), st.floats(-1e6, 1e6))
 
@@ -17,19 +17,19 @@ NUMBERS = st.one_of(st.none(), st.floats(-1e6, 1e6))
 @given(st.integers(0, 5000), st.integers(2, 200))
 @settings(max_examples=200, deadline=None)
 def test_stretches_cover_a_curve_without_overlap(length: int, most: int) -> None:
-    edges = stretch_edges(length, most)
+    edges = bin_edges(length, most)
     assert edges[0] == 0 and edges[-1] == length
     assert all(a < b for a, b in pairwise(edges))
     assert len(edges) - 1 <= max(most, min(length, most))
 
 
 def test_short_curves_have_a_stretch_for_each_value() -> None:
-    assert stretch_edges(3, 10) == [0, 1, 2, 3]
-    assert draw_together([1.23456789, None, 2], [0, 1, 2, 3]) == [1.2346, None, 2.0]
+    assert bin_edges(3, 10) == [0, 1, 2, 3]
+    assert downsample([1.23456789, None, 2], [0, 1, 2, 3]) == [1.2346, None, 2.0]
 
 
 def test_the_beginning_of_a_long_curve_has_fine_stretches() -> None:
-    edges = stretch_edges(100_000, 100)
+    edges = bin_edges(100_000, 100)
     assert edges[1] == 1
     assert sum(edge <= 100 for edge in edges) >= 10  # for a logarithmic axis
     assert max(np.diff(edges)) <= 2000 + 1  # for a linear one
@@ -37,11 +37,9 @@ def test_the_beginning_of_a_long_curve_has_fine_stretches() -> None:
 
 @given(st.lists(NUMBERS, min_size=30, max_size=300), st.integers(4, 20))
 @settings(max_examples=100, deadline=None)
-def test_extremes_and_means_of_a_long_curve_are_kept(
-    values: list[float | None], most: int
-) -> None:
-    edges = stretch_edges(len(values), most)
-    drawn = draw_together(values, edges)
+def test_extremes_and_means_of_a_long_curve_are_kept(values: list[float | None], most: int) -> None:
+    edges = bin_edges(len(values), most)
+    drawn = downsample(values, edges)
     for i, (low, high) in enumerate(pairwise(edges)):
         part = [value for value in values[low:high] if value is not None]
         found = [drawn[name][i] for name in ("low", "mean", "high")]
@@ -53,13 +51,13 @@ def test_extremes_and_means_of_a_long_curve_are_kept(
 
 
 def test_a_curve_that_ended_early_has_fewer_stretches() -> None:
-    edges = stretch_edges(1000, 10)
-    drawn = draw_together([1.0] * 70, edges)
+    edges = bin_edges(1000, 10)
+    drawn = downsample([1.0] * 70, edges)
     assert len(drawn["mean"]) == len([edge for edge in edges[:-1] if edge < 70])
-    assert draw_together([], edges) == {"mean": [], "low": [], "high": []}
+    assert downsample([], edges) == {"mean": [], "low": [], "high": []}
 
 
 def test_one_leap_in_a_long_curve_is_seen() -> None:
     values = [1.0] * 10_000
     values[4321] = 99.0
-    assert max(draw_together(values, stretch_edges(10_000, 40))["high"]) == 99.0
+    assert max(downsample(values, bin_edges(10_000, 40))["high"]) == 99.0
