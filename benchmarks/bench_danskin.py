@@ -34,7 +34,7 @@ from synthetic_forests import CATEGORIES, Generator
 from rnnparse._tensorflow import tf
 from rnnparse.config import TrainingConfig
 from rnnparse.grammar.grammar import estimate
-from rnnparse.inference.decode import Decoder
+from rnnparse.inference.decoder import Decoder
 from rnnparse.models import kernels
 from rnnparse.models.batch import LevelBatch
 from rnnparse.models.category_pairs import KeyTable

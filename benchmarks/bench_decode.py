@@ -21,7 +21,7 @@ import numpy as np
 from rnnparse.grammar.grammar import Grammar, estimate
 from rnnparse.grammar.unknown import WordVectors
 from rnnparse.inference.cky import inside_chart
-from rnnparse.inference.decode import Decoder
+from rnnparse.inference.decoder import Decoder
 from rnnparse.inference.rules import rule_arrays
 from rnnparse.models.vectors import read_vectors
 from rnnparse.trees.brackets import read_trees

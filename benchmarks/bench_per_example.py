@@ -35,7 +35,7 @@ from rnnparse.models.cvg import CVG
 from rnnparse.models.parameters import initial_parameters
 from rnnparse.models.per_example import ExampleSubgradients
 from rnnparse.optim.adagrad import AdaGrad
-from rnnparse.optim.per_example import PerExampleModel, clip_each
+from rnnparse.optim.per_example_model import PerExampleModel, clip_each
 
 layers = keras.layers
 WORDS, DIM, LENGTH = 46_787, 50, 20

@@ -26,10 +26,10 @@ import numpy as np
 from nltk.tree import Tree
 
 from rnnparse.evaluation import evaluate
-from rnnparse.evaluation.attachments import attachments
+from rnnparse.evaluation.attachments import score_attachments
 from rnnparse.grammar.lexicon import Emissions, Lexicon
-from rnnparse.inference import decode
-from rnnparse.inference.decode import Decoder
+from rnnparse.inference import decoder
+from rnnparse.inference.decoder import Decoder
 from rnnparse.inference.forest import Forest, candidate_tree
 from rnnparse.models.forest_dataset import ForestStore
 from rnnparse.models.scorer import Scorer
@@ -132,12 +132,12 @@ class Bench:
         """Sentences compared, and how many have another list without a window."""
         short = [words(tree) for tree in self.gold if len(words(tree)) <= limit]
         pruned = [self.decoder.parse(tokens, self.parser.kbest).forest for tokens in short]
-        first_window = decode.first_window
-        decode.first_window = lambda n, k: NO_WINDOW
+        first_window = decoder.first_window
+        decoder.first_window = lambda n, k: NO_WINDOW
         try:
             whole = [self.decoder.parse(tokens, self.parser.kbest).forest for tokens in short]
         finally:
-            decode.first_window = first_window
+            decoder.first_window = first_window
         differ = sum(
             len(a.logp) != len(b.logp) or not np.allclose(a.logp, b.logp, rtol=0, atol=1e-9)
             for a, b in zip(pruned, whole, strict=True)
@@ -189,7 +189,7 @@ def print_errors(bench: Bench, limit: int) -> tuple[list[Tree], list[Tree]]:
 
 def print_attachments(gold: Sequence[Tree], pcfg: Sequence[Tree], cvg: Sequence[Tree]) -> None:
     """How many modifiers each puts where the gold tree does, of those that have a choice."""
-    ours, theirs = attachments(gold, pcfg), attachments(gold, cvg)
+    ours, theirs = score_attachments(gold, pcfg), score_attachments(gold, cvg)
     print(f"\n{'attachments':14}{'choices':>8}{'PCFG right':>12}{'CVG right':>11}", end="")
     print(f"{'PCFG %':>9}{'CVG %':>8}{'errors left %':>15}")
     rows = [(label, ours.by_label[label], theirs.by_label[label]) for label in ours.by_label]

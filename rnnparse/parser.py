@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from nltk.tree import Tree
 
-from rnnparse.inference.decode import Decoder
+from rnnparse.inference.decoder import Decoder
 from rnnparse.inference.forest import Forest, ForestBuilder, candidate_tree
 from rnnparse.model_folder import FORMAT_VERSION, Model, load_model, save_model
 from rnnparse.models.forest_dataset import ForestStore
@@ -25,7 +25,7 @@ from rnnparse.sentences import (
     windows,
 )
 from rnnparse.threads import in_order
-from rnnparse.trees.binarize import binarize, post_order_labels
+from rnnparse.trees.binarization import binarize, post_order_labels
 from rnnparse.trees.brackets import unescape_token
 from rnnparse.trees.cleaning import clean, words
 from rnnparse.trees.style import AS_GIVEN

@@ -9,7 +9,7 @@ from typing import Any
 
 from nltk.tree import Tree
 
-from rnnparse.trees.tokenize import tokenize
+from rnnparse.trees.tokenizer import tokenize
 
 LONGEST = 1000
 """Tokens that a sentence may have. Time grows with their number to the third power, memory with its

@@ -10,7 +10,7 @@ from nltk.tree import Tree
 
 from rnnparse.grammar.grammar import Grammar
 from rnnparse.grammar.pcfg import category_names
-from rnnparse.inference.decode import Decoder
+from rnnparse.inference.decoder import Decoder
 from rnnparse.models.category_pairs import KeyTable
 from rnnparse.models.parameters import initial_parameters
 from rnnparse.models.vocabulary import Vocabulary

@@ -20,7 +20,7 @@ from rnnparse.cli.text import _guarded
 from rnnparse.parser import load
 from rnnparse.sentences import LONGEST_TEXT
 from rnnparse.trees.brackets import load_trees, read_trees, unescape_token
-from rnnparse.trees.tokenize import tokenize
+from rnnparse.trees.tokenizer import tokenize
 
 PROGRAM = [sys.executable, "-m", "rnnparse"]
 FORKS = (

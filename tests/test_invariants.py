@@ -11,7 +11,7 @@ import pytest
 
 from rnnparse.errors import ModelError
 from rnnparse.grammar.grammar import Grammar
-from rnnparse.inference.decode import Decoder
+from rnnparse.inference.decoder import Decoder
 from rnnparse.inference.forest import Forest
 from rnnparse.invariants import Array, check, rising
 from rnnparse.models.category_pairs import KeyTable

@@ -12,7 +12,7 @@ import pytest
 
 from rnnparse.cli import main, memory
 from rnnparse.errors import OutOfMemoryError
-from rnnparse.inference import decode
+from rnnparse.inference import decoder
 from tests.small_parser import small_parser
 
 resource = pytest.importorskip("resource")
@@ -131,6 +131,6 @@ def test_the_sentence_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
     def full(*args: object) -> None:
         raise MemoryError("Allocation failed (probably too large).")
 
-    monkeypatch.setattr(decode, "best_forest", full)
+    monkeypatch.setattr(decoder, "best_forest", full)
     with pytest.raises(OutOfMemoryError, match="3 tokens that begins with: They ate \\."):
         small_parser().parse(["They", "ate", "."])

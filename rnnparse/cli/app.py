@@ -14,11 +14,11 @@ import shlex
 import sys
 from collections.abc import Iterator, Sequence
 
-from rnnparse import __version__
 from rnnparse.cli import evalb, evaluate, info, memory, parse, study, train
 from rnnparse.cli.commands import add_commands
 from rnnparse.cli.interruption import GRACE, STUDY_GRACE, Interruption, interruptible
 from rnnparse.errors import OutOfMemoryError, RnnparseError
+from rnnparse.version import __version__
 
 COMMANDS = (train, parse, evaluate, evalb, info, study)
 

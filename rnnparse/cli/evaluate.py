@@ -282,11 +282,11 @@ def _by_length(evaluation: Evaluation) -> Part:
 
 
 def _attachments(gold: list[Tree | None], test: list[Tree]) -> Part:
-    from rnnparse.evaluation.attachments import attachments
+    from rnnparse.evaluation.attachments import score_attachments
     from rnnparse.evaluation.totals import percentage
 
     pairs = [(ours, theirs) for ours, theirs in zip(gold, test, strict=True) if ours is not None]
-    score = attachments([ours for ours, _ in pairs], [theirs for _, theirs in pairs])
+    score = score_attachments([ours for ours, _ in pairs], [theirs for _, theirs in pairs])
     counts = {**score.by_label, "all": (score.correct, score.total)}
     rows = [
         (label, correct, total, number(percentage(correct, total)))

@@ -71,7 +71,7 @@ class _Phrase:
     end: int = -1
 
 
-def attachments(
+def score_attachments(
     gold: Sequence[Tree], test: Sequence[Tree], labels: Collection[str] = MODIFIERS
 ) -> AttachmentScore:
     """Count the attachments of the gold trees that are a choice, and those shared by test trees.

@@ -21,7 +21,7 @@ from typing import NamedTuple
 from nltk.tree import Tree
 
 from rnnparse.errors import ConfigError
-from rnnparse.trees.binarize import INTERMEDIATE, outward_order
+from rnnparse.trees.binarization import INTERMEDIATE, outward_order
 from rnnparse.trees.heads import HeadTable
 
 SPLITS = (

@@ -10,7 +10,7 @@ import numpy as np
 
 from rnnparse.grammar.annotate import Rule
 from rnnparse.invariants import PCFG, check, rising
-from rnnparse.trees.binarize import INTERMEDIATE
+from rnnparse.trees.binarization import INTERMEDIATE
 from rnnparse.trees.cleaning import ROOT
 
 BACKOFF_COUNT = 2  # rules seen less often are left out of the back-off, for speed

@@ -10,7 +10,7 @@ from nltk.tree import Tree
 
 from rnnparse.compiled import njit
 from rnnparse.invariants import FOREST, check
-from rnnparse.trees.binarize import INTERMEDIATE, binarize
+from rnnparse.trees.binarization import INTERMEDIATE, binarize
 from rnnparse.trees.heads import HeadTable
 
 

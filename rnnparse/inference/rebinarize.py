@@ -61,7 +61,7 @@ def _merge(category, kids, n, head, out, nodes, table):
 
 @njit(cache=True, nogil=True)
 def binarize_candidates(candidates, categories, heads):
-    """Rebinarize shared n-ary trees head-outward, as `trees.binarize.binarize` does with one.
+    """Rebinarize shared n-ary trees head-outward, as `trees.binarization.binarize` does with one.
 
     Args:
         candidates: n-ary trees, a `Candidates`.

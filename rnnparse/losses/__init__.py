@@ -1,1 +1,5 @@
-"""Structured losses with explicit subgradients."""
+"""Structured losses with explicit subgradients, and losses computed outside TensorFlow."""
+
+from rnnparse._lazy import public_names
+
+__getattr__, __dir__, __all__ = public_names(__name__)

@@ -14,13 +14,13 @@ from rnnparse.models.cvg import CVG
 from rnnparse.models.objective import loss_of_scores
 from rnnparse.models.parameters import Gradients, Parameters
 from rnnparse.models.su_rnn import ENGINES
-from rnnparse.optim.example_gradients import (
+from rnnparse.optim.gradient_transforms import Manipulation, batch_weights, cut_chain
+from rnnparse.optim.per_example_gradients import (
     ExampleGradients,
     add,
     divide,
     sum_over_parts,
 )
-from rnnparse.optim.gradient_transforms import Manipulation, batch_weights, cut_chain
 
 
 class ExampleSubgradients:

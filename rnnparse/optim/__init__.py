@@ -1,1 +1,5 @@
-"""Optimisers for subgradient training."""
+"""AdaGrad, per-example gradients, Levenberg–Marquardt and freezing, for any Keras model."""
+
+from rnnparse._lazy import public_names
+
+__getattr__, __dir__, __all__ = public_names(__name__)

@@ -9,7 +9,7 @@ import keras
 import numpy as np
 import tensorflow as tf
 
-from rnnparse.optim.robust import robust
+from rnnparse.optim.robust_loss import robust
 from rnnparse.optim.tape_jacobian import TapeJacobian, real_parts
 
 _EXAMPLES = 512  # predicted at once
@@ -23,7 +23,7 @@ class FitData:
     Args:
         model: called with `training=False`.
         x, y, sample_weight: as for `rnnparse.fit_least_squares`.
-        loss, scale: see `rnnparse.optim.robust`.
+        loss, scale: see `rnnparse.optim.robust_loss`.
         chunk: residuals differentiated at once.
 
     Raises:

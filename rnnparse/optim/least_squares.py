@@ -15,7 +15,7 @@ from rnnparse.optim.fit_data import FitData, check_model
 from rnnparse.optim.fit_monitor import Callback, FitMonitor
 from rnnparse.optim.freezing import matched_variables
 from rnnparse.optim.levenberg_marquardt import LevenbergMarquardt
-from rnnparse.optim.robust import check_loss
+from rnnparse.optim.robust_loss import check_loss
 
 
 def fit_least_squares(
@@ -58,7 +58,7 @@ def fit_least_squares(
         batch_size: examples a step; None for all.
         epochs: passes over the data; with all examples in a batch, the most steps.
         loss: `huber`, `soft_l1` or `cauchy` in place of squares, so that outliers count for less,
-            as SciPy's `least_squares` defines them; see `rnnparse.optim.robust`.
+            as SciPy's `least_squares` defines them; see `rnnparse.optim.robust_loss`.
         loss_scale: the residual from which on they do, as `f_scale` there.
         bounds: by pattern of the variables' or layers' names (see `rnnparse.freeze`) the least and
             the greatest value, numbers or arrays that broadcast to the variable.

@@ -1,1 +1,5 @@
-"""Studies of the parser: grids of its settings, run on forests that all trials share."""
+"""Studies of the parser: grids of its settings, trained on forests that all trials share."""
+
+from rnnparse._lazy import public_names
+
+__getattr__, __dir__, __all__ = public_names(__name__)

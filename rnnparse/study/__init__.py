@@ -1,1 +1,5 @@
-"""Studies of how training converges: grids of settings, run in parallel, each with its curve."""
+"""Find out which settings make training converge, and explain why others do not."""
+
+from rnnparse._lazy import public_names
+
+__getattr__, __dir__, __all__ = public_names(__name__)

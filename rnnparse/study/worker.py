@@ -19,12 +19,12 @@ from typing import Any, NamedTuple
 
 from tqdm import tqdm
 
-from rnnparse import __version__
 from rnnparse.errors import StudyError
 from rnnparse.json_text import to_json
 from rnnparse.study.curve import Curve
 from rnnparse.study.records import make_record
 from rnnparse.study.search_space import Trial
+from rnnparse.version import __version__
 
 _SIGN_SECONDS = 0.5  # how often a trial tells how far it is
 _ORPHAN_SECONDS = 0.5  # how often a worker looks whether its driver is still there

@@ -1,1 +1,5 @@
-"""Telemetry of training: norms, zeros and saturation by group of variables."""
+"""Record norms, zeros and saturation of gradients, weights and activations during training."""
+
+from rnnparse._lazy import public_names
+
+__getattr__, __dir__, __all__ = public_names(__name__)

@@ -14,7 +14,7 @@ from tqdm import tqdm
 
 from rnnparse.errors import ConfigError
 from rnnparse.files import make_writable, private_folder, read_arrays, write_arrays
-from rnnparse.inference.decode import Decoder, Parse
+from rnnparse.inference.decoder import Decoder, Parse
 from rnnparse.inference.forest import Forest
 from rnnparse.invariants import LISTS, check
 from rnnparse.threads import in_order

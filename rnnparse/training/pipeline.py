@@ -14,14 +14,13 @@ from typing import Any
 import numpy as np
 from nltk.tree import Tree
 
-from rnnparse import __version__
 from rnnparse.config import TrainingConfig
 from rnnparse.divergence import describe
 from rnnparse.errors import DivergedError
 from rnnparse.evaluation import evaluate
 from rnnparse.files import write_json
 from rnnparse.grammar.unknown import WordVectors
-from rnnparse.inference.decode import Parse
+from rnnparse.inference.decoder import Parse
 from rnnparse.inference.forest import candidate_tree
 from rnnparse.model_folder import check_place, new_model_folder, write_model
 from rnnparse.models.frozen_weights import check_fields
@@ -46,6 +45,7 @@ from rnnparse.training.trainer import (
 )
 from rnnparse.trees.cleaning import words
 from rnnparse.trees.embedded import embedded_treebank
+from rnnparse.version import __version__
 
 _LOG = logging.getLogger("rnnparse")
 

@@ -13,7 +13,7 @@ from rnnparse.config import TrainingConfig
 from rnnparse.grammar.grammar import Grammar, estimate
 from rnnparse.grammar.pcfg import category_names
 from rnnparse.grammar.unknown import WordVectors
-from rnnparse.inference.decode import Decoder, Parse
+from rnnparse.inference.decoder import Decoder, Parse
 from rnnparse.inference.forest import Forest, ForestBuilder, nodes_of
 from rnnparse.losses.cost import candidate_spans, labelled_spans, span_costs
 from rnnparse.models.category_pairs import KeyTable

@@ -1,6 +1,5 @@
-"""Reading, cleaning, binarizing and drawing trees.
+"""Read, clean, binarize, draw and write trees; tokenize text."""
 
-Import from the modules: `brackets` (read and write), `cleaning`, `heads` (head tables), `binarize`,
-`draw`, and `head_kernel` (heads on label ids, compiled). Nothing is imported here, so that what
-needs no NLTK or numba does not wait for it.
-"""
+from rnnparse._lazy import public_names
+
+__getattr__, __dir__, __all__ = public_names(__name__)

@@ -7,7 +7,7 @@ from hypothesis import given, settings
 from nltk.tree import Tree
 
 from rnnparse.errors import TreebankError
-from rnnparse.evaluation.attachments import Attachment, attachment_sites, attachments
+from rnnparse.evaluation.attachments import Attachment, attachment_sites, score_attachments
 from tests.evaluation.strategies import tree_pairs
 
 VERB = Tree.fromstring(
@@ -29,7 +29,7 @@ def sites(text: str) -> list[tuple[str, int, str, int, bool]]:
 def test_verb_and_noun_attachment() -> None:
     assert attachment_sites(VERB) == [(Attachment("PP", 3, "VP", 1), True)]
     assert attachment_sites(NOUN) == [(Attachment("PP", 3, "NP", 2), True)]
-    wrong, right = attachments([VERB], [NOUN]), attachments([VERB], [VERB])
+    wrong, right = score_attachments([VERB], [NOUN]), score_attachments([VERB], [VERB])
     assert (wrong.correct, wrong.total, wrong.accuracy) == (0, 1, 0.0)
     assert (right.correct, right.total, right.accuracy) == (1, 1, 100.0)
     assert right.by_label == {"PP": (1, 1), "SBAR": (0, 0), "PRT": (0, 0)}
@@ -40,7 +40,7 @@ def test_errors_elsewhere_do_not_count() -> None:
     other = Tree.fromstring(
         "(TOP (S (NP (PRP They)) (VP (VB ate) (NX (NN udon)) (PP (IN with) (NNS forks)) (. .))))"
     )
-    assert attachments([VERB], [other]).correct == 1
+    assert score_attachments([VERB], [other]).correct == 1
 
 
 @pytest.mark.parametrize(
@@ -72,7 +72,7 @@ def test_when_attachment_is_a_choice(text: str, choice: bool) -> None:
 def test_function_tags_are_ignored_and_other_labels_can_be_asked_for() -> None:
     tree = Tree.fromstring("(S (NP-SBJ (N I)) (VP (V see) (NP (N it)) (PP-CLR=1 (P in) (N b))))")
     assert [place for place, _ in attachment_sites(tree)] == [Attachment("PP", 3, "VP", 1)]
-    assert attachments([tree], [tree], labels=("NP",)).by_label == {"NP": (0, 0)}
+    assert score_attachments([tree], [tree], labels=("NP",)).by_label == {"NP": (0, 0)}
 
 
 def test_several_sentences_and_labels() -> None:
@@ -82,17 +82,17 @@ def test_several_sentences_and_labels() -> None:
     moved = Tree.fromstring(
         "(S (NP (N I)) (VP (V knew) (NP (D a) (N man)) (SBAR (W who) (S (V left)))))"
     )
-    score = attachments([VERB, clause, clause], [VERB, moved, Tree("TOP", [])])
+    score = score_attachments([VERB, clause, clause], [VERB, moved, Tree("TOP", [])])
     assert (score.correct, score.total) == (1, 3)
     assert score.by_label == {"PP": (1, 1), "SBAR": (0, 2), "PRT": (0, 0)}
 
 
 def test_bad_arguments_and_nothing_to_count() -> None:
-    assert attachments([], []).accuracy is None
+    assert score_attachments([], []).accuracy is None
     with pytest.raises(TreebankError, match="1 gold trees and 0 test trees"):
-        attachments([VERB], [])
+        score_attachments([VERB], [])
     with pytest.raises(TreebankError, match="sentence 1: 6 gold words, 1 test words"):
-        attachments([VERB], [Tree("NN", ["udon"])])
+        score_attachments([VERB], [Tree("NN", ["udon"])])
 
 
 def brute_force(tree: Tree) -> list[tuple[str, int, str, int, bool]]:
@@ -134,5 +134,5 @@ def test_sites_equal_brute_force(pair: tuple[Tree, Tree]) -> None:
         found = attachment_sites(tree, ("PP", "PRT"))
         flat = [(a.label, a.start, a.parent, a.parent_start, choice) for a, choice in found]
         assert flat == brute_force(tree)
-    same = attachments([pair[0]], [pair[0]])
+    same = score_attachments([pair[0]], [pair[0]])
     assert same.correct == same.total

@@ -21,7 +21,7 @@ import numpy as np
 
 from rnnparse.config import TrainingConfig
 from rnnparse.files import read_arrays
-from rnnparse.inference.decode import Decoder
+from rnnparse.inference.decoder import Decoder
 from rnnparse.inference.forest import candidate_tree
 from rnnparse.parser import load
 from rnnparse.training.checkpoint import load_state, save_state

@@ -19,7 +19,7 @@ from rnnparse.models.vectors import read_vectors
 from rnnparse.trees.brackets import format_tree, load_trees, read_trees
 from rnnparse.trees.cleaning import clean, words
 from rnnparse.trees.heads import HeadTable
-from rnnparse.trees.tokenize import tokenize
+from rnnparse.trees.tokenizer import tokenize
 from tests.fuzz.commands import command, strict_json
 from tests.fuzz.harness import Target
 from tests.fuzz.text_mutations import mutate_file

@@ -11,7 +11,7 @@ from nltk.tree import Tree
 
 from rnnparse.errors import ModelError
 from rnnparse.grammar.grammar import Grammar, estimate
-from rnnparse.inference.decode import Decoder
+from rnnparse.inference.decoder import Decoder
 from rnnparse.trees.heads import HeadTable
 from tests.grammar.small import trees, vectors
 

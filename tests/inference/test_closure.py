@@ -12,9 +12,9 @@ from hypothesis import strategies as st
 from nltk.tree import Tree
 
 from rnnparse.grammar.grammar import estimate
-from rnnparse.inference import decode
+from rnnparse.inference import decoder as decoder_module
 from rnnparse.inference.closure import unary_closure
-from rnnparse.inference.decode import Decoder
+from rnnparse.inference.decoder import Decoder
 from rnnparse.inference.rules import UNARY
 from rnnparse.trees.heads import HeadTable
 from tests.inference.random_grammar import random_tests
@@ -95,6 +95,6 @@ def test_lists_below_dense_chains_are_exact(monkeypatch: pytest.MonkeyPatch) -> 
     decoder = Decoder(estimate(dense_chains(30, 6, 4), HeadTable.left()))
     everything = decoder.parse(["w1"], 10**6).forest.logp
     assert len(everything) > 500 and (np.diff(everything) <= 0).all()
-    monkeypatch.setattr(decode, "EFFORT", 1)
+    monkeypatch.setattr(decoder_module, "EFFORT", 1)
     for k in (1, 7, 60):
         assert decoder.parse(["w1"], k).forest.logp.tolist() == everything[:k].tolist()

@@ -12,9 +12,9 @@ from nltk.tree import Tree
 
 from rnnparse.grammar.grammar import Grammar
 from rnnparse.grammar.pcfg import category_names
-from rnnparse.inference.decode import Decoder, Parse
+from rnnparse.inference.decoder import Decoder, Parse
 from rnnparse.inference.forest import Forest, ForestBuilder, candidate_tree, nodes_of
-from rnnparse.trees.binarize import binarize
+from rnnparse.trees.binarization import binarize
 from rnnparse.trees.heads import HeadTable
 from tests.grammar.small import small_grammar, trees
 from tests.inference.random_grammar import CATEGORIES, World, random_tests, worlds

@@ -7,7 +7,7 @@ from dataclasses import fields
 import numpy as np
 
 from rnnparse.grammar.grammar import Grammar
-from rnnparse.inference.decode import Decoder
+from rnnparse.inference.decoder import Decoder
 from rnnparse.inference.forest import Forest
 from rnnparse.inference.forest_arrays import forests_from_arrays, forests_to_arrays
 from tests.grammar.small import trees

@@ -7,8 +7,8 @@ from nltk.tree import Tree
 
 from rnnparse.grammar.grammar import estimate
 from rnnparse.inference.cky import cell_index, find_item, inside_chart
-from rnnparse.inference.decode import Decoder
 from rnnparse.inference.decode_kernel import _root_graph
+from rnnparse.inference.decoder import Decoder
 from rnnparse.inference.hypergraph import EDGES, VERTICES
 from rnnparse.inference.pruning import prune
 from rnnparse.inference.rules import rule_arrays

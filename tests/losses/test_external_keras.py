@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 from rnnparse.losses.external import ExternalLoss, external_loss
-from rnnparse.optim.per_example import per_example
+from rnnparse.optim.per_example_model import per_example
 
 Result = tuple[Any, Any]
 

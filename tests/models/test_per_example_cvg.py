@@ -14,7 +14,7 @@ from rnnparse.models.frozen_weights import Frozen
 from rnnparse.models.parameters import Parameters
 from rnnparse.models.per_example import ExampleSubgradients
 from rnnparse.optim.adagrad import AdaGrad
-from rnnparse.optim.per_example import (
+from rnnparse.optim.per_example_model import (
     ExampleGradients,
     clip_each,
     normalize_each,

@@ -10,7 +10,7 @@ import pytest
 import tensorflow as tf
 
 from rnnparse.errors import ConfigError
-from rnnparse.optim.per_example import PerExampleModel, per_example
+from rnnparse.optim.per_example_model import PerExampleModel, per_example
 
 layers = keras.layers
 X = np.random.default_rng(0).standard_normal((6, 4)).astype("float32")

@@ -13,7 +13,7 @@ import pytest
 import tensorflow as tf
 
 from rnnparse.losses.structured import structured_hinge
-from rnnparse.optim.per_example import (
+from rnnparse.optim.per_example_model import (
     PerExampleModel,
     clip_each,
     drop_nonfinite,

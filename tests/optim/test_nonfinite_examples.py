@@ -15,7 +15,7 @@ from hypothesis import strategies as st
 
 from rnnparse.models.cvg import CVG
 from rnnparse.models.per_example import ExampleSubgradients
-from rnnparse.optim.per_example import (
+from rnnparse.optim.per_example_model import (
     clip_each,
     drop_nonfinite,
     example_gradients,

@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 import tensorflow as tf
 
-from rnnparse.optim.per_example import (
+from rnnparse.optim.per_example_model import (
     Manipulation,
     PerExampleModel,
     clip_each,

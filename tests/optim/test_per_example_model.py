@@ -12,7 +12,7 @@ import tensorflow as tf
 
 from rnnparse.errors import ConfigError
 from rnnparse.optim.adagrad import AdaGrad
-from rnnparse.optim.per_example import PerExampleModel, clip_each
+from rnnparse.optim.per_example_model import PerExampleModel, clip_each
 
 layers = keras.layers
 X = np.random.default_rng(0).standard_normal((6, 4)).astype("float32")

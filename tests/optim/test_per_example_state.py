@@ -14,7 +14,7 @@ import tensorflow as tf
 
 from rnnparse.errors import ConfigError
 from rnnparse.optim.freezing import freeze, unfreeze
-from rnnparse.optim.per_example import (
+from rnnparse.optim.per_example_model import (
     PerExampleModel,
     clip_each,
     drop_nonfinite,

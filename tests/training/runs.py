@@ -168,7 +168,7 @@ def _at_step(at: int, end: Callable[[], None] = _die) -> None:
 
 
 def _in_list(at: int) -> None:
-    from rnnparse.inference.decode import Decoder
+    from rnnparse.inference.decoder import Decoder
 
     _counted(Decoder, "parse", at, end=_interrupt)
 

@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from nltk.tree import Tree
 
 from rnnparse.evaluation import evaluate
-from rnnparse.inference.decode import Decoder
+from rnnparse.inference.decoder import Decoder
 from rnnparse.inference.forest import Forest, ForestBuilder, candidate_tree
 from rnnparse.training.data import bracket_counts
 from rnnparse.trees.cleaning import tags, words

@@ -12,7 +12,7 @@ import pytest
 
 from rnnparse.errors import ConfigError
 from rnnparse.files import private_folder, read_arrays, write_arrays
-from rnnparse.inference.decode import Decoder, Parse
+from rnnparse.inference.decoder import Decoder, Parse
 from rnnparse.training import kbest_cache
 from rnnparse.training.kbest_cache import cache_folder, candidate_lists
 from rnnparse.trees.cleaning import words

@@ -164,5 +164,5 @@ def test_the_cache_is_used_and_may_be_damaged(
     def fail(*args: Any) -> None:
         pytest.fail("a sentence was parsed again")
 
-    monkeypatch.setattr("rnnparse.inference.decode.Decoder.parse", fail)
+    monkeypatch.setattr("rnnparse.inference.decoder.Decoder.parse", fail)
     run(tmp_path, treebank=treebank, epochs=1, overwrite=True)

@@ -14,7 +14,7 @@ from nltk.tree import Tree
 from rnnparse.evaluation import evaluate
 from rnnparse.grammar.grammar import estimate
 from rnnparse.grammar.unknown import WordVectors
-from rnnparse.inference.decode import Decoder, Parse
+from rnnparse.inference.decoder import Decoder, Parse
 from rnnparse.inference.forest import Forest, candidate_tree
 from rnnparse.losses.cost import structured_cost
 from rnnparse.models.forest_dataset import ForestStore
@@ -28,7 +28,7 @@ from rnnparse.training.prepare import (
     make_problem,
     one_tree,
 )
-from rnnparse.trees.binarize import binarize
+from rnnparse.trees.binarization import binarize
 from rnnparse.trees.cleaning import words
 from rnnparse.trees.heads import HeadTable
 from tests.grammar.small import trees

@@ -370,7 +370,7 @@ def test_a_treebank_of_two_trees_of_one_word() -> None:
     from nltk.tree import Tree
 
     from rnnparse.grammar.grammar import estimate
-    from rnnparse.inference.decode import Decoder
+    from rnnparse.inference.decoder import Decoder
     from rnnparse.training.prepare import Lists
     from rnnparse.trees.heads import HeadTable
 

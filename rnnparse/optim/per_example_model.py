@@ -14,13 +14,6 @@ from keras.src.models.functional import Functional
 
 from rnnparse.errors import ConfigError
 from rnnparse.optim.batch_independence import check_examples, refuse_mixing_layers
-from rnnparse.optim.example_gradients import (
-    ExampleGradients,
-    add,
-    divide,
-    example_gradients,
-    sum_over_parts,
-)
 from rnnparse.optim.freezing import refresh_training, trained_by
 from rnnparse.optim.gradient_transforms import (
     Manipulation,
@@ -33,6 +26,13 @@ from rnnparse.optim.gradient_transforms import (
     scale_each,
     sign,
     weight_each,
+)
+from rnnparse.optim.per_example_gradients import (
+    ExampleGradients,
+    add,
+    divide,
+    example_gradients,
+    sum_over_parts,
 )
 from rnnparse.optim.sparse_rows import gather_rows, plain
 

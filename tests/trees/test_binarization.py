@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from nltk.tree import Tree
 
-from rnnparse.trees.binarize import binarize, debinarize, outward_order
+from rnnparse.trees.binarization import binarize, debinarize, outward_order
 from rnnparse.trees.brackets import format_tree, read_trees
 from rnnparse.trees.cleaning import clean
 from rnnparse.trees.heads import HeadRule, HeadTable

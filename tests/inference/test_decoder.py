@@ -12,8 +12,8 @@ from nltk.tree import Tree
 
 from rnnparse.grammar.annotate import SPLITS, Annotator, Rule
 from rnnparse.grammar.grammar import Grammar, estimate
-from rnnparse.inference.decode import Decoder, Parse
 from rnnparse.inference.decode_kernel import best_forest
+from rnnparse.inference.decoder import Decoder, Parse
 from rnnparse.inference.forest import candidate_tree
 from rnnparse.inference.glue import PENALTY
 from rnnparse.trees.heads import HeadTable

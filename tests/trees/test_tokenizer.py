@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 from rnnparse.trees.brackets import escape_token, read_trees, unescape_token
 from rnnparse.trees.cleaning import clean, words
-from rnnparse.trees.tokenize import tokenize
+from rnnparse.trees.tokenizer import tokenize
 
 DOUBLE, SINGLE = '"“”„‟', "‘’‚‛`"
 SHAPELESS = [chr(code) for code in (*range(32), *range(0x7F, 0xA0), 0x200B, 0xFEFF)]

@@ -15,8 +15,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from rnnparse.errors import ConfigError
-from rnnparse.optim.example_gradients import sum_over_parts
-from rnnparse.optim.per_example import (
+from rnnparse.optim.per_example_gradients import sum_over_parts
+from rnnparse.optim.per_example_model import (
     ExampleGradients,
     clip_each,
     example_gradients,

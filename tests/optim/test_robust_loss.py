@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 
 from rnnparse.errors import ConfigError
 from rnnparse.optim.levenberg_marquardt import LevenbergMarquardt
-from rnnparse.optim.robust import robust
+from rnnparse.optim.robust_loss import robust
 from tests.optim.problems import variable
 
 LOSSES = ["linear", "huber", "soft_l1", "cauchy"]

@@ -1,0 +1,17 @@
+from rnnparse.evaluation.attachments import Attachment as Attachment
+from rnnparse.evaluation.attachments import AttachmentScore as AttachmentScore
+from rnnparse.evaluation.attachments import attachment_sites as attachment_sites
+from rnnparse.evaluation.attachments import score_attachments as score_attachments
+from rnnparse.evaluation.evalb import Evaluation as Evaluation
+from rnnparse.evaluation.evalb import count_crossing as count_crossing
+from rnnparse.evaluation.evalb import evalb_files as evalb_files
+from rnnparse.evaluation.evalb import evaluate as evaluate
+from rnnparse.evaluation.evalb import evaluate_files as evaluate_files
+from rnnparse.evaluation.evalb import match_spans as match_spans
+from rnnparse.evaluation.evalb import spans as spans
+from rnnparse.evaluation.params import EvalbParams as EvalbParams
+from rnnparse.evaluation.report import LabelScore as LabelScore
+from rnnparse.evaluation.report import LengthScore as LengthScore
+from rnnparse.evaluation.report import by_label as by_label
+from rnnparse.evaluation.report import by_length as by_length
+from rnnparse.evaluation.totals import SentenceScore as SentenceScore

@@ -1,0 +1,9 @@
+from rnnparse.inference.cky import Chart as Chart
+from rnnparse.inference.cky import inside_chart as inside_chart
+from rnnparse.inference.decoder import Decoder as Decoder
+from rnnparse.inference.decoder import Parse as Parse
+from rnnparse.inference.forest import Forest as Forest
+from rnnparse.inference.forest import ForestBuilder as ForestBuilder
+from rnnparse.inference.forest import candidate_tree as candidate_tree
+from rnnparse.inference.rules import RuleArrays as RuleArrays
+from rnnparse.inference.rules import rule_arrays as rule_arrays

@@ -1,0 +1,16 @@
+from rnnparse.models.batch import LevelBatch as LevelBatch
+from rnnparse.models.category_pairs import KeyTable as KeyTable
+from rnnparse.models.cvg import CVG as CVG
+from rnnparse.models.forest_dataset import ForestStore as ForestStore
+from rnnparse.models.frozen_weights import Frozen as Frozen
+from rnnparse.models.objective import adagrad_step as adagrad_step
+from rnnparse.models.objective import danskin_batch as danskin_batch
+from rnnparse.models.objective import loss_gradients as loss_gradients
+from rnnparse.models.objective import loss_of_scores as loss_of_scores
+from rnnparse.models.parameters import Gradients as Gradients
+from rnnparse.models.parameters import Parameters as Parameters
+from rnnparse.models.parameters import initial_parameters as initial_parameters
+from rnnparse.models.per_example import ExampleSubgradients as ExampleSubgradients
+from rnnparse.models.scorer import Scorer as Scorer
+from rnnparse.models.vectors import read_vectors as read_vectors
+from rnnparse.models.vocabulary import Vocabulary as Vocabulary

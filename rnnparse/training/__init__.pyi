@@ -1,0 +1,13 @@
+from rnnparse.training.data import bracket_counts as bracket_counts
+from rnnparse.training.data import load_clean as load_clean
+from rnnparse.training.kbest_cache import cache_folder as cache_folder
+from rnnparse.training.pipeline import TrainingReport as TrainingReport
+from rnnparse.training.pipeline import read_word_vectors as read_word_vectors
+from rnnparse.training.pipeline import train as train
+from rnnparse.training.prepare import Lists as Lists
+from rnnparse.training.prepare import Problem as Problem
+from rnnparse.training.prepare import make_lists as make_lists
+from rnnparse.training.prepare import make_problem as make_problem
+from rnnparse.training.steps import make_step as make_step
+from rnnparse.training.trainer import f1_of as f1_of
+from rnnparse.training.trainer import train_network as train_network

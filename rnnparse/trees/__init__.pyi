@@ -1,0 +1,17 @@
+from rnnparse.trees.binarization import binarize as binarize
+from rnnparse.trees.binarization import debinarize as debinarize
+from rnnparse.trees.brackets import escape_token as escape_token
+from rnnparse.trees.brackets import format_tree as format_tree
+from rnnparse.trees.brackets import load_trees as load_trees
+from rnnparse.trees.brackets import read_trees as read_trees
+from rnnparse.trees.brackets import unescape_token as unescape_token
+from rnnparse.trees.brackets import write_trees as write_trees
+from rnnparse.trees.cleaning import clean as clean
+from rnnparse.trees.cleaning import tags as tags
+from rnnparse.trees.cleaning import words as words
+from rnnparse.trees.draw import pretty as pretty
+from rnnparse.trees.embedded import embedded_treebank as embedded_treebank
+from rnnparse.trees.heads import HeadRule as HeadRule
+from rnnparse.trees.heads import HeadTable as HeadTable
+from rnnparse.trees.style import TreebankStyle as TreebankStyle
+from rnnparse.trees.tokenizer import tokenize as tokenize
