@@ -17,9 +17,10 @@ import numpy as np
 import pytest
 
 from rnnparse.cli import main
+from rnnparse.parser_study import lr_range_test, shared_forests
 from rnnparse.parser_study.grid import Grid
 from rnnparse.parser_study.study import ParserStudy
-from rnnparse.study import lr_range, problem
+from rnnparse.study.lr_range_test import sweep
 from tests.study import made_up
 from tests.training.runs import write_treebank
 
@@ -215,9 +216,10 @@ def test_a_range_test_is_printed_even_if_it_cannot_be_drawn(
 ) -> None:
     pytest.importorskip("matplotlib")
     losses = iter(np.linspace(1.0, 0.1, 50))
-    found = lr_range.sweep(lambda rate: next(losses), updates=50)
-    monkeypatch.setattr(lr_range, "parser_range_test", lambda *_, **__: found)
-    monkeypatch.setattr(problem, "prepare_problem", lambda *_, **__: SimpleNamespace(path=None))
+    found = sweep(lambda rate: next(losses), updates=50)
+    monkeypatch.setattr(lr_range_test, "parser_range_test", lambda *_, **__: found)
+    problem = SimpleNamespace(path=None)
+    monkeypatch.setattr(shared_forests, "prepare_problem", lambda *_, **__: problem)
     drawing = tmp_path / "absent" / "range.svg"
     assert main(["study", "range", "--svg", str(drawing)]) == 2
     out, err = capsys.readouterr()

@@ -49,7 +49,7 @@ ALLOWED = {
     "nltk_parser": {"parser"},
     "telemetry": _TELEMETRY | {"training"},
     "training": _TRAINING | {"version"},
-    "study": _STUDY | _TRAINING | {"parser_study"},
+    "study": _STUDY,
     "parser_study": _STUDY | _TRAINING | {"parser_study"},
     "cli": _STUDY | _TRAINING | {"parser_study", "cli"},
     "__main__": {"cli"},

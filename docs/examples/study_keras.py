@@ -66,7 +66,7 @@ def weights(model: Any) -> np.ndarray:
 
 def main() -> None:
     """Run the study, or what is left of it; print what became of each trial, and what to do."""
-    study = Study(SPACE, fit, FOLDER, measure="accuracy", maximize=True)
+    study = Study(SPACE, fit, FOLDER, metric="accuracy", maximize=True)
     records = study.run()
     pairs = sorted(
         zip(records, diagnose_all(records), strict=True),

@@ -72,10 +72,10 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 def run(args: argparse.Namespace) -> int:
     """Sweep, and print what the loss did."""
+    from rnnparse.parser_study.lr_range_test import check_range_test, parser_range_test
     from rnnparse.parser_study.shared_forests import prepare_problem
-    from rnnparse.study.lr_range_test import check_range_test, parser_range_test
+    from rnnparse.parser_study.train_command import train_command
     from rnnparse.study.range_view import format_range, write_range_svg
-    from rnnparse.study.report.summary import command
 
     given = {name: value for name, value in vars(args).items() if name in _FIELDS}
     given |= given_style(args)
@@ -90,7 +90,7 @@ def run(args: argparse.Namespace) -> int:
         print(format_range(found))
         if found.suggestion is not None:
             rate = {"learning_rate": found.suggestion}
-            print(f"\nto train with it:\n  {command(rate, fixed=given)}")
+            print(f"\nto train with it:\n  {train_command(rate, fixed=given)}")
     if args.svg:
         title = f"{config.optimizer}, {config.batch_size} sentences a step"
         sys.stdout.flush()

@@ -7,7 +7,7 @@ import os
 import re
 import sys
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, field, fields
+from dataclasses import dataclass, field, fields, replace
 from pathlib import Path
 from typing import Any
 
@@ -82,7 +82,8 @@ class Grid(Space):
         rates: learning rates of single optimisers, in place of those that all have. For
             Levenberg–Marquardt a rate is the initial damping μ₀, and the objective is always the
             squared hinge.
-        further: settings besides, such as the best ones with more epochs.
+        further: settings beyond the grid, such as the best ones with more epochs; those that the
+            grid has are dropped.
 
     Settings have a `patience` after which training stops, too: that of `fixed`, or else as many
     epochs as they take, so that none stops early.
@@ -110,9 +111,13 @@ class Grid(Space):
         object.__setattr__(self, "rates", self._checked_rates())
         _require_known("training setting", self.fixed, _SHARED)
         check_fields(TrainingConfig.from_dict(self.fixed).freeze)
-        for setting in self.further:
-            check_setting(setting)
         require_few(self.runs())
+        if self.further:
+            for setting in self.further:
+                check_setting(setting)
+            own = {canonical(config) for config in replace(self, further=()).configs()}
+            beyond = tuple(dict(s) for s in self.further if canonical(s) not in own)
+            object.__setattr__(self, "further", beyond)
 
     @classmethod
     def from_options(

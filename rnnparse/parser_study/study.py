@@ -12,6 +12,7 @@ from typing import Any, NamedTuple
 from rnnparse.config import TrainingConfig
 from rnnparse.parser_study.grid import Grid
 from rnnparse.parser_study.shared_forests import hashes, prepare_problem
+from rnnparse.parser_study.train_command import train_command
 from rnnparse.parser_study.trial import ParserTrial
 from rnnparse.study.diagnosis import diagnose_all
 from rnnparse.study.manifest import read_study
@@ -171,9 +172,12 @@ class ParserStudy:
             backend=self.backend,
             jobs=self.jobs,
             address=self.address,
-            measure="dev_f1",
+            metric="dev_f1",
             maximize=True,
             command=self.command,
+            trial_command=lambda trial: train_command(
+                trial.config, seed=trial.seed, fixed=grid.fixed
+            ),
             by_content=("treebank", "dev", "style", "vectors"),
             **more,
         )

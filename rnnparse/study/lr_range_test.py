@@ -9,18 +9,13 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
-from pathlib import Path
 from types import GeneratorType
 from typing import Any
 
 import numpy as np
 
-from rnnparse.config import TrainingConfig
 from rnnparse.errors import ConfigError
-from rnnparse.models.frozen_weights import check_fields
-from rnnparse.parser_study.grid import LM
 from rnnparse.study.range_result import LEAST_UPDATES, RangeTest, analyse, has_grown
-from rnnparse.training.trainer import check_optimizer
 
 LOW, HIGH, UPDATES = 1e-5, 10.0, 200
 """The usual sweep."""
@@ -166,63 +161,6 @@ def range_test(
     with _kept(model):
         model.fit(x, y, epochs=updates, callbacks=[*callbacks, sweeping], **{"verbose": 0, **fit})
     return run.result()
-
-
-def parser_range_test(
-    path: Path,
-    config: TrainingConfig,
-    *,
-    low: float = LOW,
-    high: float = HIGH,
-    updates: int = UPDATES,
-) -> RangeTest:
-    """Range test of the parser's training, from its starting weights; the loss has the L2 term.
-
-    Args:
-        path: of the problem, from `rnnparse.parser_study.shared_forests.prepare_problem`.
-        config: settings of the training run; its learning rate has no part in it.
-        low, high, updates: as for `sweep`.
-
-    Raises:
-        ConfigError: Levenberg–Marquardt, which has no rate; or see `Sweep`, `make_step`.
-    """
-    from rnnparse.models.cvg import CVG
-    from rnnparse.parser_study.shared_forests import read_problem
-    from rnnparse.training.steps import make_step
-
-    check_range_test(config, low=low, high=high, updates=updates)
-    problem = read_problem(path, config).problem
-    model = CVG(problem.initial, config.engine)
-    step: Any = make_step(model, config, problem.frozen(config.freeze))
-    batches = _batches(len(problem.store), config)
-
-    def update(rate: float) -> float:
-        step.optimizer.learning_rate = rate
-        penalty = model.penalty(config.l2)
-        return float(step(problem.store.batch(next(batches))).mean(dtype=np.float64)) + penalty
-
-    return sweep(update, low=low, high=high, updates=updates)
-
-
-def check_range_test(
-    config: TrainingConfig, *, low: float = LOW, high: float = HIGH, updates: int = UPDATES
-) -> None:
-    """Raise ConfigError as `parser_range_test` would, at once and not after lists are made."""
-    if config.optimizer.lower() == LM:
-        raise ConfigError(f"{LM} has a damping, no learning rate; try dampings in a study")
-    check_optimizer(config)
-    check_fields(config.freeze)
-    Sweep(low, high, updates)
-
-
-def _batches(sentences: int, config: TrainingConfig) -> Iterator[np.ndarray]:
-    """The minibatches of a training run, without end."""
-    epoch = 0
-    while True:
-        order = np.random.default_rng([config.seed, 1, epoch]).permutation(sentences)
-        for start in range(0, sentences, config.batch_size):
-            yield order[start : start + config.batch_size]
-        epoch += 1
 
 
 def _check_keras(model: Any, keras: Any) -> None:

@@ -10,7 +10,6 @@ from typing import Any
 
 from rnnparse.errors import ConfigError, StudyError
 from rnnparse.files import open_regular, parse_json, write_json
-from rnnparse.parser_study.grid import Grid
 from rnnparse.study.schema import ABOUT, Wrong
 from rnnparse.study.search_space import Space
 
@@ -19,18 +18,6 @@ STUDY = "study.json"
 
 FORMAT = 1
 _LONGEST = 2**26  # bytes
-
-
-def space_of(about: Mapping[str, Any]) -> Space:
-    """The space of a study: a grid of the parser's, or one of axes of any kind.
-
-    Raises:
-        ConfigError: it is none.
-    """
-    space = about["space"]
-    if "rates" not in space and "further" in space:
-        raise ConfigError("space: further settings are for grids, which have rates")
-    return Grid(**space) if "rates" in space else Space(**space)
 
 
 def check_about(about: Mapping[str, Any]) -> None:
@@ -65,9 +52,11 @@ def read_study(folder: str | os.PathLike[str]) -> dict[str, Any]:
     about = _parsed(path, folder)
     if not isinstance(about, dict) or about.get("format") != FORMAT:
         raise StudyError(f"{path}: expected a study of format {FORMAT}")
+    if "measure" in about and "metric" not in about:  # its name in studies of version 0.1
+        about["metric"] = about.pop("measure")
     try:
         ABOUT(about)
-        space_of(about)
+        _add_trials(about)
     except (Wrong, ConfigError) as error:
         raise _damaged(path, str(error)) from None
     return about
@@ -89,6 +78,13 @@ def require_own(path: Path, mark: bytes) -> None:
         raise StudyError(f"{_reason(error, path)}; move it away") from None
     if not ours:
         raise StudyError(f"{path}: rnnparse did not write this file; move it away")
+
+
+def _add_trials(about: dict[str, Any]) -> None:
+    """Add the ids of the expected trials to what version 0.1 wrote, where the axes give them."""
+    space = Space(*(about["space"][name] for name in ("axes", "seeds", "fixed")))
+    if "trials" not in about and about["space"].keys() == space.to_dict().keys():
+        about["trials"] = [trial.id for trial in space.trials()]
 
 
 def _parsed(path: Path, folder: str | os.PathLike[str]) -> Any:

@@ -22,7 +22,7 @@ _SECONDS = 1.0  # between two looks at the running trials
 _RUNNING, _ENDED = 8, 4  # rows of the table
 
 
-class Measure:
+class Metric:
     """A quantity of curves by which trials are compared, such as dev F1.
 
     Args:
@@ -50,7 +50,7 @@ class Progress:
     Args:
         trials: all of the study, those too that have ended before.
         ended: id, status and value of those.
-        measure: what the best trial is best in.
+        metric: by which the best trial is chosen.
         signs: folder in which running trials leave signs of life under their ids, or None.
         show: False to show nothing.
         file: where to write.
@@ -60,13 +60,13 @@ class Progress:
         self,
         trials: Sequence[Trial],
         ended: Iterable[Mapping[str, Any]],
-        measure: Measure,
+        metric: Metric,
         signs: Path | None,
         *,
         show: bool = True,
         file: TextIO | None = None,
     ) -> None:
-        self.measure, self.signs, self.file = measure, signs, file or sys.stderr
+        self.metric, self.signs, self.file = metric, signs, file or sys.stderr
         self._trials = {trial.id: trial for trial in trials}
         self._varying = _varying(trials)
         self._counts: Counter[str] = Counter()
@@ -106,7 +106,7 @@ class Progress:
 
     def note(self, record: Mapping[str, Any]) -> None:
         """Take note of a trial that has ended."""
-        value = self.measure.of(record)
+        value = self.metric.of(record)
         self._count(record["id"], record["status"], value)
         updates = max(map(len, record["updates"].values()), default=0)
         row = [record["status"], *self._cells(record["id"]), str(updates), _number(value)]
@@ -116,14 +116,14 @@ class Progress:
 
     def _count(self, trial: str, status: str, value: float | None) -> None:
         self._counts[status] += 1
-        if status == "finished" and self.measure.better(value, self._best[1]):
+        if status == "finished" and self.metric.better(value, self._best[1]):
             self._best = trial, value
 
     def _summary(self) -> str:
         parts = [f"{self._counts[status]} {status}" for status in STATUSES if self._counts[status]]
         if self._best[0]:
             settings = " ".join(self._cells(self._best[0]))
-            parts.append(f"best {self.measure.name} {_number(self._best[1])}: {settings}")
+            parts.append(f"best {self.metric.name} {_number(self._best[1])}: {settings}")
         return "; ".join(parts)
 
     def _watch(self) -> None:
@@ -144,7 +144,7 @@ class Progress:
 
     def table(self) -> list[str]:
         """The lines of the table: names, running trials, the latest that have ended."""
-        names = ["", *self._varying, "updates", self.measure.name]
+        names = ["", *self._varying, "updates", self.metric.name]
         rows = [names, *self._running()[:_RUNNING], *self._ended]
         widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
         return [
@@ -159,7 +159,7 @@ class Progress:
         for sign in sorted(self.signs.iterdir()):
             with contextlib.suppress(OSError, ValueError):  # it has just gone, or is being written
                 numbers = json.loads(sign.read_text(encoding="utf-8"))
-                value = _number(numbers.get(self.measure.name))
+                value = _number(numbers.get(self.metric.name))
                 rows.append(["running", *self._cells(sign.name), str(numbers["updates"]), value])
         return rows
 

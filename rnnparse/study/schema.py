@@ -280,9 +280,10 @@ SPACE: Check = table(
         "seeds": items(whole, least=1),
         "fixed": mapping(anything),
     },
-    {"rates": mapping(items(finite, least=1)), "further": items(mapping(anything))},
+    {"further": items(mapping(anything))},
+    other=anything,
 )
-"""Those with `rates` are grids of the parser's; only these have `further` settings."""
+"""`further` are settings beyond the combinations of `axes`; subclasses of `Space` may add keys."""
 
 ABOUT: Check = table(
     {
@@ -297,8 +298,10 @@ ABOUT: Check = table(
     {
         "sizes": maybe(mapping(whole)),
         "baselines": maybe(mapping(finite)),
-        "measure": maybe(table({"name": text, "maximize": boolean})),
+        "metric": maybe(table({"name": text, "maximize": boolean})),
         "command": maybe(text),
+        "trials": items(_DIGITS),
+        "commands": table({}, other=text),
     },
 )
 

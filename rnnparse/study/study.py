@@ -21,7 +21,7 @@ from rnnparse.study.curve import plain
 from rnnparse.study.driver import Driver
 from rnnparse.study.manifest import STUDY, check_about, read_study, write_study
 from rnnparse.study.pool import check_backend, open_pool
-from rnnparse.study.progress import Measure, Progress
+from rnnparse.study.progress import Metric, Progress
 from rnnparse.study.records import RecordFile, canonical, data_hash
 from rnnparse.study.schema import FAILURES
 from rnnparse.study.search_space import Space, Trial
@@ -71,11 +71,12 @@ class Study:
         sizes: for reports, how many examples each part of the data has, such as `train`.
         gold: brackets of each dev sentence, by which reports compare settings.
         baselines: for reports, by a name, what `measure` is without any training.
-        measure: name of what the progress table compares trials by, such as `dev_f1`.
-        maximize: whether more of it is better.
+        metric: name of the metric by which the progress table compares trials, such as `dev_f1`.
+        maximize: whether a higher value of it is better.
         cost: the seconds that a trial takes, from its config, up to a common factor if some
             trials have been timed; for `plan`.
         command: how to start the study again, for messages and the report.
+        trial_command: the command that repeats a trial by itself, for the report.
         retry: run those trials again, too, that failed or ran out of memory, once.
         by_content: fixed settings that may change as long as `data` does not, such as paths.
 
@@ -108,10 +109,11 @@ class Study:
         sizes: Mapping[str, int] | None = None,
         gold: Sequence[int] | None = None,
         baselines: Mapping[str, float] | None = None,
-        measure: str = "objective",
+        metric: str = "objective",
         maximize: bool = False,
         cost: Callable[[dict[str, Any]], float] | None = None,
         command: str | None = None,
+        trial_command: Callable[[Trial], str] | None = None,
         retry: bool = False,
         by_content: Container[str] = (),
     ) -> None:
@@ -122,9 +124,12 @@ class Study:
         self.name = name or self.folder.resolve().name
         self.data, self.gold, self.command = plain(dict(data or {})), plain(gold), command
         self.sizes, self.baselines = (_known(found or {}) for found in (sizes, baselines))
-        self.measure, self.cost = Measure(measure, maximize), cost
-        check_about(self._about(_now()))
+        self.metric, self.cost = Metric(metric, maximize), cost
         self.trials, self.retry, self.by_content = self.space.trials(), retry, by_content
+        self.commands = {}
+        if trial_command is not None:
+            self.commands = {trial.id: trial_command(trial) for trial in self.trials}
+        check_about(self._about(_now(), self.commands))
         self._function = _pickled(objective_fn)
 
     def run(self, progress: bool = True) -> list[dict[str, Any]]:
@@ -174,7 +179,7 @@ class Study:
 
     def _ended(self) -> tuple[dict[str, dict[str, Any]], set[str]]:
         """The heads of the records there are, by id, and the ids of trials to run again."""
-        heads = {head["id"]: head for head in self.file.heads(self.measure.name)}
+        heads = {head["id"]: head for head in self.file.heads(self.metric.name)}
         expected = data_hash(self.data)
         if any(head["data"] != expected for head in heads.values()) and expected is not None:
             raise StudyError(f"{self.folder}: records there are of other data; give another folder")
@@ -212,9 +217,11 @@ class Study:
 
     def _describe(self) -> None:
         """Write what the study is about. StudyError where the folder has one of other data."""
-        write_study(self.folder, self._about(self.check() or _now()))
+        created = self.check()
+        before = read_study(self.folder).get("commands", {}) if created else {}
+        write_study(self.folder, self._about(created or _now(), {**before, **self.commands}))
 
-    def _about(self, created: str) -> dict[str, Any]:
+    def _about(self, created: str, commands: Mapping[str, str]) -> dict[str, Any]:
         """What `study.json` says."""
         return {
             "name": self.name,
@@ -225,8 +232,10 @@ class Study:
             "sizes": self.sizes,
             "gold": self.gold,
             "baselines": self.baselines,
-            "measure": {"name": self.measure.name, "maximize": self.measure.maximize},
+            "metric": {"name": self.metric.name, "maximize": self.metric.maximize},
             "command": self.command,
+            "trials": [trial.id for trial in self.trials],
+            "commands": dict(commands),
         }
 
     def _run(
@@ -237,7 +246,7 @@ class Study:
             pool = stack.enter_context(open_pool(self.backend, self.jobs, self.address))
             signs = stack.enter_context(self._signs()) if pool.local else None
             progress = stack.enter_context(
-                Progress(self.trials, ended, self.measure, signs, show=show)
+                Progress(self.trials, ended, self.metric, signs, show=show)
             )
 
             def make_task(trial: Trial) -> Task:

@@ -19,7 +19,7 @@ from rnnparse.cli.study_show import show
 from rnnparse.parser_study.grid import Grid
 from rnnparse.parser_study.study import plateau_settings
 from rnnparse.study.curve import Curve
-from rnnparse.study.manifest import STUDY, read_study, space_of, write_study
+from rnnparse.study.manifest import STUDY, read_study, write_study
 from rnnparse.study.records import RECORDS, RecordFile, data_hash, make_record, trial_id
 from rnnparse.study.report.hparams import write_hparams
 from rnnparse.study.report.page import write_csv, write_report
@@ -72,9 +72,9 @@ def make_study(folder: Path) -> None:
     )
     about = read_study(made)
     more = {"sizes": {"train": 600, "dev": 4}, "baselines": {"the grammar alone": 80.0}}
-    measure = {"name": "dev_f1", "maximize": True}
+    metric = {"name": "dev_f1", "maximize": True}
     kept = {name: value for name, value in about.items() if name != "format"}
-    write_study(made, {**kept, **more, "measure": measure})
+    write_study(made, {**kept, **more, "metric": metric})
     _make_plain(folder / PLAIN)
     (folder / TOML).write_text(_TOML, encoding="utf-8")
 
@@ -257,18 +257,17 @@ def _check_folder(folder: Path) -> None:
 def _go_on(folder: Path) -> None:
     """What a study does before its first trial, and what the parser's do after the last."""
     about = read_study(folder)
-    measure = about.get("measure") or {}
-    study = Study(space_of(about), print, folder, data=about["data"], jobs=1, **_named(measure))
+    metric = about.get("metric") or {"name": "objective", "maximize": False}
+    space = (Grid if "rates" in about["space"] else Space)(**about["space"])
+    options = {"metric": metric["name"], "maximize": metric["maximize"]}
+    study = Study(space, print, folder, data=about["data"], jobs=1, **options)
     study.check()
     with study.file:
         study.plan()
-    records = study.records()
-    if "rates" in about["space"]:
+    ids = {trial.id for trial in study.trials}
+    records = [record for record in study.records() if record["id"] in ids]
+    if isinstance(space, Grid):
         plateau_settings(records, about["gold"], 9, 1)
-
-
-def _named(measure: dict[str, Any]) -> dict[str, Any]:
-    return {"measure": measure["name"], "maximize": measure["maximize"]} if measure else {}
 
 
 # An optimizer of Keras loads TensorFlow, which takes its time.

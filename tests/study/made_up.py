@@ -16,6 +16,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from rnnparse.parser_study.grid import Grid
+from rnnparse.parser_study.train_command import train_command
 from rnnparse.study.curve import Curve
 from rnnparse.study.manifest import write_study
 from rnnparse.study.records import RECORDS, canonical, data_hash, make_record
@@ -82,6 +83,7 @@ def study_folder(
         further: settings beyond the grid, as of a `Grid`.
     """
     space = Grid(axes, seeds, further=further)
+    trials = space.trials()
     generator = np.random.default_rng(0)
     gold = generator.integers(4, 40, sentences)
     about = {
@@ -92,6 +94,8 @@ def study_folder(
         "data": _DATA,
         "gold": gold.tolist(),
         "command": f"rnnparse study run --out {folder.name}",
+        "trials": [trial.id for trial in trials],
+        "commands": {trial.id: train_command(trial.config, seed=trial.seed) for trial in trials},
     }
     write_study(folder, about)
     with open(folder / RECORDS, "w", encoding="utf-8") as file:

@@ -15,13 +15,10 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from rnnparse.config import TrainingConfig
 from rnnparse.errors import ConfigError, MissingExtraError
-from rnnparse.parser_study.shared_forests import prepare_problem
-from rnnparse.study.lr_range_test import parser_range_test, range_test, sweep
+from rnnparse.study.lr_range_test import range_test, sweep
 from rnnparse.study.range_result import RangeTest
 from rnnparse.study.range_view import format_range, write_range_svg
-from tests.training.runs import write_treebank
 
 
 def quadratic(
@@ -367,49 +364,6 @@ def test_models_that_cannot_be_tested_are_named() -> None:
     schedule = keras.optimizers.schedules.ExponentialDecay(0.1, 10, 0.9)
     with pytest.raises(ConfigError, match="is a schedule; compile the model with a number"):
         range_test(linear(keras.optimizers.SGD(schedule)), X, Y)
-
-
-# -- the parser ----------------------------------------------------------------------------------
-
-
-@pytest.fixture(scope="module")
-def config(tmp_path_factory: pytest.TempPathFactory) -> TrainingConfig:
-    folder = tmp_path_factory.mktemp("range")
-    return TrainingConfig(
-        treebank=write_treebank(folder / "train.mrg", 60),
-        cache=str(folder / "cache"),
-        kbest=10,
-        dim=5,
-        batch_size=20,
-    )
-
-
-def of_parser(config: TrainingConfig, **changed: Any) -> RangeTest:
-    path = prepare_problem(config, progress=False).path
-    return parser_range_test(path, TrainingConfig(**{**config.to_dict(), **changed}), updates=80)
-
-
-def test_the_parser_has_rates_that_help_and_a_limit(config: TrainingConfig) -> None:
-    for optimizer in ("adagrad", "adam"):
-        found = of_parser(config, optimizer=optimizer)
-        assert found.interval is not None and found.limit is not None
-        assert min(found.smoothed) < 0.7 * found.start
-        assert found == of_parser(config, optimizer=optimizer)
-
-
-def test_adagrad_does_not_care_for_the_scale_of_the_loss(config: TrainingConfig) -> None:
-    """Its steps depend on the signs and ratios of derivatives; those of the L2 term are left out.
-
-    The perceptron's loss has no scale of its own, so that κ plays no part.
-    """
-    one = of_parser(config, optimizer="adagrad", l2=0.0, objective="perceptron")
-    other = of_parser(config, optimizer="adagrad", l2=0.0, objective="perceptron", kappa=9.0)
-    assert one == other
-
-
-def test_levenberg_marquardt_has_no_rate(config: TrainingConfig) -> None:
-    with pytest.raises(ConfigError, match="has a damping, no learning rate"):
-        of_parser(config, optimizer="levenberg-marquardt")
 
 
 # -- how it is shown -----------------------------------------------------------------------------

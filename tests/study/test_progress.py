@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 
 from rnnparse.study.curve import Curve
-from rnnparse.study.progress import Measure, Progress
+from rnnparse.study.progress import Metric, Progress
 from rnnparse.study.records import RecordFile, make_record
 from rnnparse.study.schema import FAILURES
 from rnnparse.study.search_space import Space, Trial
@@ -39,19 +39,19 @@ def settings(i: int) -> str:
 
 
 def test_the_better_value_is_the_higher_or_the_lower_one_and_the_latest_counts() -> None:
-    more, less = Measure("f1", maximize=True), Measure()
+    more, less = Metric("f1", maximize=True), Metric()
     assert more.better(2, 1) and not more.better(1, 1) and not more.better(1, 2)
     assert less.better(1, 2) and not less.better(2, 2) and not less.better(2, 1)
-    for measure in (more, less):
-        assert measure.better(1, None) and not measure.better(None, 1)
-        assert not measure.better(None, None)
+    for metric in (more, less):
+        assert metric.better(1, None) and not metric.better(None, 1)
+        assert not metric.better(None, None)
     assert more.of(record(0, 70.0)) == 70.0 and more.of(record(0, None)) is None
-    assert less.of(record(0, 70.0)) == 2.0 and Measure("other").of(record(0, 70.0)) is None
+    assert less.of(record(0, 70.0)) == 2.0 and Metric("other").of(record(0, 70.0)) is None
 
 
 def test_a_bar_counts_statuses_and_names_the_best() -> None:
     file = io.StringIO()
-    with Progress(TRIALS, [], Measure("f1", True), None, file=file) as progress:
+    with Progress(TRIALS, [], Metric("f1", True), None, file=file) as progress:
         for i, f1, status in ((0, 70.0, "finished"), (1, 80.0, "finished"), (2, 90.0, "diverged")):
             progress.note(record(i, f1, status))
         progress.note(record(3, 75.0))
@@ -69,7 +69,7 @@ def test_a_study_that_goes_on_counts_what_has_ended_before(tmp_path: Path) -> No
         heads = list(records.heads("f1"))
     assert [head["value"] for head in heads] == [85.0, 99.0, None]
     file = io.StringIO()
-    with Progress(TRIALS, heads, Measure("f1", True), None, file=file) as progress:
+    with Progress(TRIALS, heads, Metric("f1", True), None, file=file) as progress:
         progress.note(record(3, 84.0))
     last = file.getvalue().strip().split("\r")[-1]
     assert "4/4" in last and last.endswith(f"3 finished; 1 failed; best f1 85: {settings(0)}]")
@@ -94,7 +94,7 @@ def test_the_latest_value_is_found_without_reading_the_curve(
     with RecordFile(tmp_path) as file:
         file.append(make_record({}, 0, "failed", Curve(updates, epochs), error=error))
         [head] = file.heads("f1")
-        assert head["value"] == value == Measure("f1").of(file.load()[0])
+        assert head["value"] == value == Metric("f1").of(file.load()[0])
 
 
 def test_a_terminal_has_a_table_of_running_and_ended_trials(
@@ -105,7 +105,7 @@ def test_a_terminal_has_a_table_of_running_and_ended_trials(
     (tmp_path / TRIALS[2].id).write_text(json.dumps({"updates": 0}))
     (tmp_path / TRIALS[3].id).write_text("{")  # it is being written
     file = Terminal()
-    with Progress(TRIALS, [], Measure("f1", True), tmp_path, file=file) as progress:
+    with Progress(TRIALS, [], Metric("f1", True), tmp_path, file=file) as progress:
         progress.note(record(0, 70.0, "out of memory"))
         rows = [line.split("  ") for line in progress.table()]
         table = [[cell.strip() for cell in row if cell.strip()] for row in rows]
@@ -125,7 +125,7 @@ def test_a_terminal_has_a_table_of_running_and_ended_trials(
 
 def test_settings_that_not_all_trials_have_are_shown() -> None:
     more = Trial("ab", {**TRIALS[0].config, "patience": 3}, 7)
-    with Progress([more, *TRIALS], [], Measure(), None, show=False) as progress:
+    with Progress([more, *TRIALS], [], Metric(), None, show=False) as progress:
         progress.note({**record(0, 1.0), "id": "ab"})
         progress.note(record(1, 1.0))
         table = [line.split() for line in progress.table()]
@@ -135,6 +135,6 @@ def test_settings_that_not_all_trials_have_are_shown() -> None:
 
 def test_nothing_is_shown_where_nobody_wants_it(tmp_path: Path) -> None:
     file = Terminal()
-    with Progress(TRIALS, [], Measure(), tmp_path, show=False, file=file) as progress:
+    with Progress(TRIALS, [], Metric(), tmp_path, show=False, file=file) as progress:
         progress.note(record(0, 70.0))
     assert file.getvalue() == ""

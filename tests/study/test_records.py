@@ -25,6 +25,7 @@ from rnnparse.study.records import (
     without_times,
 )
 from rnnparse.study.schema import STATUSES
+from rnnparse.study.search_space import Space
 
 NAN, INF = math.nan, math.inf
 
@@ -460,7 +461,9 @@ def refuse(folder: Path, about: dict[str, Any], words: str) -> None:
         ({"sizes": 3}, "sizes: expected an object, not 3"),
         ({"sizes": {"train": "many"}}, "sizes.train: expected a whole number from 0 on"),
         ({"baselines": {"chance": None}}, "baselines.chance: expected a finite number"),
-        ({"measure": {"name": "dev_f1"}}, "measure: maximize is missing"),
+        ({"metric": {"name": "dev_f1"}}, "metric: maximize is missing"),
+        ({"trials": ["x"]}, r"trials\[0\]: expected 16 hexadecimal digits"),
+        ({"commands": {"x": 3}}, "commands.x: expected text"),
         ({"created": "2026-01-02"}, "created: expected a date and time with a time zone"),
         ({"command": "rnnparse study run caf\ud800"}, "command: .* is no text in Unicode"),
         ({"more": 1}, "'more' is unknown"),
@@ -604,11 +607,7 @@ def test_what_json_cannot_be_a_study_is_named(tmp_path: Path, text: str, words: 
         ({"axes": {"x": []}}, "space.axes.x: expected a list of values"),
         ({"axes": {"seed": [1]}}, "seed is no axis"),
         ({"axes": {"x": list(range(50)), "y": list(range(50)), "z": list(range(50))}}, "125,000"),
-        ({"axes": {}, "rates": {"adam": [0.1]}}, "not among the optimizers"),
-        ({"axes": {"dim": [0]}, "rates": {}}, "dim must be at least 1"),
-        ({"axes": {}, "rates": {}, "further": [{"dim": 3}]}, "lacks optimizer, learning_rate"),
-        ({"axes": {}, "further": []}, "further settings are for grids"),
-        ({"axes": {}, "rates": {}, "fixed": {"kbest": "many"}}, "kbest must be a whole number"),
+        ({"axes": {}, "further": [3]}, r"space.further\[0\]: expected an object"),
     ],
 )
 def test_a_space_that_no_study_has_is_damaged(
@@ -630,10 +629,25 @@ def test_a_pipe_is_no_study_and_does_not_hang(tmp_path: Path) -> None:
 
 
 def test_what_a_study_is_about_comes_back(tmp_path: Path) -> None:
-    write_study(tmp_path / "new", ABOUT)
-    assert read_study(tmp_path / "new") == {"format": 1, **ABOUT}
+    about = {**ABOUT, "trials": ["0" * 16], "commands": {"0" * 16: "rnnparse train"}}
+    write_study(tmp_path / "new", about)
+    assert read_study(tmp_path / "new") == {"format": 1, **about}
     with pytest.raises(StudyError, match="no study is there"):
         read_study(tmp_path)
+
+
+def test_a_study_of_version_0_1_has_its_metric_and_trials(tmp_path: Path) -> None:
+    space = Space({"x": [1, 2]}, (0, 3))
+    metric = {"name": "dev_f1", "maximize": True}
+    old = {"format": 1, **ABOUT, "space": space.to_dict(), "measure": metric}
+    (tmp_path / "study.json").write_text(json.dumps(old))
+    about = read_study(tmp_path)
+    assert about["metric"] == metric and "measure" not in about
+    assert about["trials"] == [trial.id for trial in space.trials()]
+    # Axes alone do not give the trials of a grid of the parser.
+    old["space"] = {**space.to_dict(), "rates": {"adam": [0.1]}, "further": [{"x": 3}]}
+    (tmp_path / "study.json").write_text(json.dumps(old))
+    assert "trials" not in read_study(tmp_path)
 
 
 def test_all_statuses_can_be_recorded(tmp_path: Path) -> None:

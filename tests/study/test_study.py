@@ -271,6 +271,24 @@ def test_a_grid_is_a_space(tmp_path: Path) -> None:
     assert read_study(tmp_path)["space"] == grid.to_dict()
 
 
+def test_a_study_tells_its_trials_and_the_command_of_each(tmp_path: Path) -> None:
+    def study(values: list[int]) -> Study:
+        return Study(
+            {"x": values},
+            lambda config, seed: [1.0],
+            tmp_path,
+            trial_command=lambda trial: f"run {trial.config['x']}",
+        )
+
+    first, second = study([1, 2]), study([3])
+    for one in (first, second):
+        one.run(progress=False)
+        assert read_study(tmp_path)["trials"] == [trial.id for trial in one.trials]
+    # Trials that the space no longer has keep their commands.
+    commands = {trial.id: f"run {trial.config['x']}" for s in (first, second) for trial in s.trials}
+    assert read_study(tmp_path)["commands"] == commands
+
+
 def test_baselines_that_are_no_numbers_are_left_out(tmp_path: Path) -> None:
     known = {"chance": 0.5, "lost": math.nan}
     Study({"x": [1]}, lambda config, seed: [1.0], tmp_path, baselines=known).run(progress=False)

@@ -10,7 +10,6 @@ from typing import Any
 
 from rnnparse.study.diagnosis.advice import asks_for_shorter_steps
 from rnnparse.study.diagnosis.comparison import examples
-from rnnparse.study.manifest import space_of
 from rnnparse.study.report.layout import best_of, map_axes
 from rnnparse.study.report.results import Results, showing, text, title
 from rnnparse.study.report.summary import edges, whole_batches
@@ -266,9 +265,8 @@ def _noise_warnings(results: Results) -> Iterator[str]:
 
 
 def expected_trials(results: Results) -> int:
-    """How many trials the space has."""
-    space = space_of(results.about)
-    return len(space.configs()) * len(space.seeds)
+    """How many trials the study has; those that there are, where `study.json` does not tell."""
+    return len(results.about.get("trials", results.records))
 
 
 def best_of_each(results: Results) -> dict[str, Any] | None:

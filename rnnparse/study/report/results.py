@@ -14,7 +14,6 @@ from typing import Any
 import numpy as np
 
 from rnnparse.errors import RnnparseError, StudyError
-from rnnparse.parser_study.grid import Grid, check_setting
 from rnnparse.study.curve import OBJECTIVES
 from rnnparse.study.diagnosis import Diagnosis, diagnose_all
 from rnnparse.study.diagnosis.comparison import examples, in_effect
@@ -22,7 +21,7 @@ from rnnparse.study.diagnosis.statistics import student_quantile
 from rnnparse.study.manifest import read_study
 from rnnparse.study.records import RecordFile, canonical, data_hash
 from rnnparse.study.report.significance import Comparison, against_best, best_epoch
-from rnnparse.study.report.summary import command, rows
+from rnnparse.study.report.summary import rows
 
 TITLES = {
     "dev_f1": "dev F1",
@@ -151,12 +150,9 @@ class Results:
         They stand beside a map of the grid, in the order of the axes' values; where they are many,
         they belong to the map, and there are none here.
         """
-        space = self.about["space"]
-        if not space.get("further"):
-            return []
-        grid = {canonical(config) for config in Grid(**{**space, "further": ()}).configs()}
+        further = set(map(canonical, self.about["space"].get("further", ())))
         configs = [row["config"] for row in self.settings]
-        found = [i for i, config in enumerate(configs) if canonical(config) not in grid]
+        found = [i for i, config in enumerate(configs) if canonical(config) in further]
         if len(found) > min(_MOST_BEYOND, len(configs) - 1):
             return []
         axes = [self.axes[i] for i in self.varying]
@@ -175,7 +171,7 @@ class Results:
         Where `study.json` does not tell, that is dev F1, or objective, or loss. What is accuracy,
         F1 or the like is taken to be better if it is more, as Keras does.
         """
-        measure = self.about.get("measure") or {}
+        measure = self.about.get("metric") or {}
         first = {measure["name"]: bool(measure["maximize"])} if measure else {}
         names = dict.fromkeys([*first, *_FIRST])
         for record in self.records:
@@ -246,11 +242,9 @@ class Results:
         ]
 
     def command(self, trial: int) -> str | None:
-        """The command that trains a parser as in a trial; None in studies of other things."""
-        space, record = self.about["space"], self.records[trial]
-        if "rates" not in space:
-            return None
-        return command(record["config"], seed=record["seed"], fixed=space["fixed"])
+        """The command that repeats a trial; None where the study knows none."""
+        commands: Mapping[str, str] = self.about.get("commands", {})
+        return commands.get(self.records[trial]["id"])
 
     @cached_property
     def effects(self) -> list[dict[str, Any]]:
@@ -307,8 +301,6 @@ def _check_belongs(record: Mapping[str, Any], about: Mapping[str, Any], data: st
     """Raise an error where a record cannot be one of a study."""
     if record["data"] != data:
         raise StudyError("it is of other data")
-    if "rates" in about["space"]:
-        check_setting(record["config"])
     gold = about["gold"]
     for epoch in record["epochs"] if gold is not None else ():
         counts = epoch.get("dev_counts") or ()

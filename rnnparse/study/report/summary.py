@@ -2,15 +2,12 @@
 
 from __future__ import annotations
 
-import shlex
 from collections import Counter
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import numpy as np
 
-from rnnparse.config import TrainingConfig
-from rnnparse.parser_study.grid import LM
 from rnnparse.study.diagnosis import LABELS, Diagnosis
 from rnnparse.study.diagnosis.comparison import BATCHES, in_effect
 from rnnparse.study.records import canonical
@@ -27,7 +24,6 @@ __all__ = [
     "Comparison",
     "against_best",
     "best",
-    "command",
     "compare",
     "edges",
     "indistinguishable",
@@ -185,80 +181,3 @@ def _edge(name: str, value: float, which: str, neighbour: float, size: int | Non
 def _text(value: Any) -> str:
     """A value as the command line reads it; floats in their shortest form."""
     return repr(value).removesuffix(".0") if isinstance(value, float) else str(value)
-
-
-def command(
-    config: Mapping[str, Any],
-    *,
-    seed: int | None = None,
-    fixed: Mapping[str, Any] | None = None,
-    out: str = "model",
-) -> str:
-    """The `rnnparse train` command that trains with a setting of a study of the parser.
-
-    Args:
-        config: of a trial; all its values are named, even where they are the defaults.
-        seed: of the trial.
-        fixed: settings that all trials share; those that are defaults are left out.
-        out: folder for the model.
-
-    Raises:
-        ConfigError: a setting that training does not have.
-
-    Example:
-        >>> command({"optimizer": "adam", "learning_rate": 0.001, "l2": 1e-05}, seed=1)
-        'rnnparse train --optimizer adam --learning-rate 0.001 --l2 1e-05 --seed 1 --out model'
-    """
-    given = dict(fixed or {}) | dict(config)
-    if given.get("optimizer") == LM:
-        given |= {"objective": "squared-hinge", "freeze": ["vectors", "W"]}
-    if seed is not None:
-        given["seed"] = seed
-    settings = TrainingConfig.from_dict(given).to_dict()
-    defaults = TrainingConfig().to_dict()
-    words = ["rnnparse", "train"]
-    if settings["treebank"] is not None:
-        words.append(settings["treebank"])
-    for name in given:
-        if name in config or settings.get(name) != defaults.get(name):
-            words += _OPTIONS.get(name, _option)(name, settings[name])
-    return shlex.join([*words, "--out", out])
-
-
-def _option(name: str, value: Any) -> list[str]:
-    return [f"--{name.replace('_', '-')}", _text(value)]
-
-
-def _switch(name: str, value: Any) -> list[str]:
-    return [f"--{name.replace('_', '-')}"] if value else []
-
-
-def _repeated(name: str, values: Any) -> list[str]:
-    return [word for value in values for word in (f"--{name}", value)]
-
-
-def _style(name: str, value: Any) -> list[str]:
-    return [word for key in value for word in _STYLE.get(key, _list)(key, value[key])]
-
-
-def _list(name: str, values: Any) -> list[str]:
-    # With =, as the first of the values may begin with a hyphen.
-    return [f"--{name}={','.join(values)}"]
-
-
-_STYLE: dict[str, Callable[[str, Any], list[str]]] = {
-    "encoding": _option,
-    "strict": _switch,
-    "lemmas": _switch,
-    "separators": lambda name, values: _list("label-separators", values),
-}
-
-_OPTIONS: dict[str, Callable[[str, Any], list[str]]] = {
-    "treebank": lambda name, value: [],
-    "averaging": lambda name, value: [] if value else ["--no-averaging"],
-    "heads": lambda name, value: _option("head_rules", value),
-    "freeze": _repeated,
-    "style": _style,
-    "prune_vectors": _switch,
-    "telemetry": _switch,
-}

@@ -75,7 +75,7 @@ def test_a_study_that_gains_nothing_says_so() -> None:
     assert said(84.5) == [] and said(84.0) == said(83.0) == [told]
     # Of losses the greatest is the least that is to be had.
     records = [trial({"a": a}, loss=1.0 + a) for a in (0, 1)]
-    about = {"measure": {"name": "loss", "maximize": False}, "baselines": {"the mean": 0.9}}
+    about = {"metric": {"name": "loss", "maximize": False}, "baselines": {"the mean": 0.9}}
     found = warnings(results(records, {"a": [0, 1]}, **about))
     assert found[0] == "No setting is better than the mean, which has loss 0.9."
 

@@ -16,6 +16,7 @@ from typing import Any
 import pytest
 
 from rnnparse.errors import MissingExtraError, StudyError
+from rnnparse.parser_study.train_command import train_command
 from rnnparse.study.curve import Curve
 from rnnparse.study.diagnosis import LABELS
 from rnnparse.study.manifest import read_study, write_study
@@ -27,7 +28,6 @@ from rnnparse.study.records import (
 )
 from rnnparse.study.report.page import write_csv, write_report
 from rnnparse.study.report.results import load_results
-from rnnparse.study.report.summary import command
 from rnnparse.study.search_space import Space
 from tests.study.made_up import QUESTION, QUICK, study_folder
 
@@ -213,7 +213,7 @@ def test_the_best_setting_comes_with_the_command_that_trains_it(folder: Path, pa
     best = max(m for m, _ in results.means[0] if m is not None)
     assert results.means[0][results.best][0] == best
     seed = results.records[row["trials"][0]]["seed"]
-    expected = command(row["config"], seed=seed, fixed={})
+    expected = train_command(row["config"], seed=seed, fixed={})
     assert page.texts("code")[0] == expected
     assert f"dev F1 {best:.2f}" in page.texts("div", class_="best-setting")[0]
 
@@ -314,8 +314,8 @@ def test_any_axes_and_any_quantities_will_do(tmp_path: Path) -> None:
         return Curve.from_history(history)
 
     axes = {"act": ["relu", None, "tanh"], "layers": [[8], [8, 8]]}
-    measure = {"name": "val_accuracy", "maximize": True}
-    folder = plain_study(tmp_path, axes, run, measure=measure, seeds=(0, 1, 2))
+    metric = {"name": "val_accuracy", "maximize": True}
+    folder = plain_study(tmp_path, axes, run, metric=metric, seeds=(0, 1, 2))
     study = Page(write_report(folder)).study()
     assert [metric["title"] for metric in study["metrics"]] == ["val accuracy", "loss"]
     assert study["metrics"][0]["higher"] and not study["metrics"][1]["higher"]

@@ -157,9 +157,9 @@ def test_what_rises_as_it_should_is_drawn_whole(tmp_path: Path) -> None:
         epochs = [{"val_accuracy": 0.01 + 0.09 * i, "loss": 1.0 + i} for i in range(10)]
         return Curve({}, epochs)
 
-    measure = {"name": "val_accuracy", "maximize": True}
+    metric = {"name": "val_accuracy", "maximize": True}
     for name, axes in {"one": [1], "two": [1, 2]}.items():
-        folder = plain_study(tmp_path / name, {"x": axes}, run, measure=measure)
+        folder = plain_study(tmp_path / name, {"x": axes}, run, metric=metric)
         (axes,) = draw_curves(load_results(folder)).axes
         assert not axes.texts
 

@@ -1,0 +1,77 @@
+"""The learning-rate range test of the parser's training."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from rnnparse.config import TrainingConfig
+from rnnparse.errors import ConfigError
+from rnnparse.models.frozen_weights import check_fields
+from rnnparse.parser_study.grid import LM
+from rnnparse.parser_study.shared_forests import read_problem
+from rnnparse.study.lr_range_test import HIGH, LOW, UPDATES, Sweep, sweep
+from rnnparse.study.range_result import RangeTest
+from rnnparse.training.trainer import check_optimizer
+
+
+def parser_range_test(
+    path: Path,
+    config: TrainingConfig,
+    *,
+    low: float = LOW,
+    high: float = HIGH,
+    updates: int = UPDATES,
+) -> RangeTest:
+    """Sweep the learning rate of the parser's training, from its initial weights.
+
+    The loss includes the L2 term.
+
+    Args:
+        path: the problem file from `rnnparse.parser_study.shared_forests.prepare_problem`.
+        config: settings of the training run. Its learning rate is ignored.
+        low, high, updates: as for `sweep`.
+
+    Raises:
+        ConfigError: the optimizer is Levenberg–Marquardt, which has no learning rate; or as for
+            `Sweep` and `make_step`.
+    """
+    from rnnparse.models.cvg import CVG
+    from rnnparse.training.steps import make_step
+
+    check_range_test(config, low=low, high=high, updates=updates)
+    problem = read_problem(path, config).problem
+    model = CVG(problem.initial, config.engine)
+    step: Any = make_step(model, config, problem.frozen(config.freeze))
+    batches = _batches(len(problem.store), config)
+
+    def update(rate: float) -> float:
+        step.optimizer.learning_rate = rate
+        penalty = model.penalty(config.l2)
+        return float(step(problem.store.batch(next(batches))).mean(dtype=np.float64)) + penalty
+
+    return sweep(update, low=low, high=high, updates=updates)
+
+
+def check_range_test(
+    config: TrainingConfig, *, low: float = LOW, high: float = HIGH, updates: int = UPDATES
+) -> None:
+    """Raise the ConfigError of `parser_range_test` at once, before k-best lists are made."""
+    if config.optimizer.lower() == LM:
+        raise ConfigError(f"{LM} has a damping, no learning rate; try dampings in a study")
+    check_optimizer(config)
+    check_fields(config.freeze)
+    Sweep(low, high, updates)
+
+
+def _batches(sentences: int, config: TrainingConfig) -> Iterator[np.ndarray]:
+    """The minibatches of a training run, without end."""
+    epoch = 0
+    while True:
+        order = np.random.default_rng([config.seed, 1, epoch]).permutation(sentences)
+        for start in range(0, sentences, config.batch_size):
+            yield order[start : start + config.batch_size]
+        epoch += 1
