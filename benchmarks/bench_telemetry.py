@@ -21,11 +21,11 @@ from statistics import median
 import numpy as np
 
 from rnnparse.config import TrainingConfig
-from rnnparse.training.data import load_clean
+from rnnparse.training.checkpoint import TrainingState
+from rnnparse.training.data import load_clean, read_word_vectors
 from rnnparse.training.kbest_cache import cache_folder
-from rnnparse.training.pipeline import read_word_vectors
 from rnnparse.training.prepare import Problem, make_lists, make_problem
-from rnnparse.training.trainer import train_network
+from rnnparse.training.trainer import training_epochs
 from rnnparse.trees.embedded import embedded_treebank
 
 CASES = {
@@ -46,16 +46,11 @@ def make(config: TrainingConfig) -> Problem:
 
 def seconds(problem: Problem, config: TrainingConfig) -> tuple[float, list[np.ndarray]]:
     """CPU seconds of the second epoch (the first loads what has to be loaded), and the weights."""
-    clock: list[float] = []
-    state = train_network(
-        problem.initial,
-        problem.store,
-        None,
-        config,
-        epochs=2,
-        on_epoch=lambda state: clock.append(time.process_time()),
-        progress=False,
-    )
+    state, config = TrainingState.start(problem.initial), replace(config, epochs=2)
+    clock = [
+        time.process_time()
+        for _ in training_epochs(state, problem.store, config, progress=False)
+    ]
     return clock[1] - clock[0], list(state.parameters)
 
 

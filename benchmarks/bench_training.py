@@ -18,6 +18,7 @@ import subprocess
 import sys
 import tempfile
 import time
+from dataclasses import replace
 from pathlib import Path
 from statistics import mean, stdev
 from typing import Any
@@ -59,26 +60,19 @@ def measure_network(folder: Path) -> dict[str, float]:
     """Train the network again from the cached lists of a model."""
     from rnnparse.config import TrainingConfig
     from rnnparse.parser import load
-    from rnnparse.training.data import load_clean
-    from rnnparse.training.pipeline import read_word_vectors
+    from rnnparse.training.checkpoint import TrainingState
+    from rnnparse.training.data import load_clean, read_word_vectors
     from rnnparse.training.prepare import make_lists, make_problem
-    from rnnparse.training.trainer import train_network
+    from rnnparse.training.trainer import training_epochs
 
     config = TrainingConfig.from_dict(load(folder / "model").about["config"])
     trees, vectors = load_clean(str(config.treebank)), read_word_vectors(config)
     lists = make_lists(trees, [], vectors, config, folder / "cache", jobs=1, progress=False)
     problem = make_problem(lists, trees, [], vectors, config)
     # The first epoch, which loads TensorFlow and the kernels, is not measured.
-    clock: list[float] = []
-    train_network(
-        problem.initial,
-        problem.store,
-        None,
-        config,
-        epochs=EPOCHS + 1,
-        on_epoch=lambda state: clock.append(time.process_time()),
-        progress=False,
-    )
+    state, config = TrainingState.start(problem.initial), replace(config, epochs=EPOCHS + 1)
+    epochs = training_epochs(state, problem.store, config, progress=False)
+    clock = [time.process_time() for _ in epochs]
     seconds = (clock[-1] - clock[0]) / EPOCHS
     return {
         "SU-RNN, CPU s an epoch": seconds,

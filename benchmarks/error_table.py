@@ -35,8 +35,9 @@ from rnnparse.models.forest_dataset import ForestStore
 from rnnparse.models.scorer import Scorer
 from rnnparse.parser import Parser, load
 from rnnparse.threads import in_order
-from rnnparse.training.data import bracket_counts, load_clean
-from rnnparse.training.trainer import f1_of
+from rnnparse.training.candidate_brackets import bracket_counts
+from rnnparse.training.data import load_clean
+from rnnparse.training.dev_selection import f1_of
 from rnnparse.trees.cleaning import tags, words
 
 NO_WINDOW = 1e9  # nats

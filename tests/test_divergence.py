@@ -17,9 +17,8 @@ from rnnparse.errors import DivergedError
 from rnnparse.parser import Parser
 from rnnparse.training.checkpoint import TrainingState
 from rnnparse.training.prepare import Problem
-from rnnparse.training.trainer import train_network
 from tests.fuzz.commands import strict_json
-from tests.training.problems import small_config, small_problem
+from tests.training.problems import small_config, small_problem, train_network
 from tests.training.runs import logs, model_bytes, run, write_treebank
 
 # L2 alone multiplies the weights by 1 - 30 * 0.1 = -2 at each of three steps an epoch.
@@ -35,7 +34,7 @@ def problem() -> Problem:
 def train(**settings: Any) -> TrainingState:
     given = problem()
     config = small_config(**settings)
-    return train_network(given.initial, given.store, given.tuning, config, progress=False)
+    return train_network(given.initial, given.store, given.dev, config)
 
 
 @pytest.mark.parametrize("engine", ["numba", "tensorflow"])
@@ -66,7 +65,7 @@ def test_growth_without_overflow_is_divergence() -> None:
 def test_the_start_is_the_objective_of_the_first_batch_before_any_step() -> None:
     config = small_config(batch_size=24, epochs=1)
     given = problem()
-    state = train_network(given.initial, given.store, None, config, progress=False)
+    state = train_network(given.initial, given.store, None, config)
     weights = sum(float(np.square(a, dtype=np.float64).sum()) for a in given.initial[1:])
     expected = state.history[0]["loss"] + 0.5 * config.l2 * weights
     assert state.history[0]["initial_objective"] == pytest.approx(expected)

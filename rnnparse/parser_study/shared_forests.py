@@ -18,11 +18,11 @@ from rnnparse.invariants import COUNTS, check
 from rnnparse.models.category_pairs import KeyTable
 from rnnparse.models.forest_dataset import ForestStore
 from rnnparse.models.vocabulary import Vocabulary
-from rnnparse.training.data import BracketCounts, fingerprint
+from rnnparse.training.candidate_brackets import BracketCounts
+from rnnparse.training.data import fingerprint, read_data
+from rnnparse.training.dev_selection import DevSet, f1_of
 from rnnparse.training.kbest_cache import cache_folder
-from rnnparse.training.pipeline import read_data
 from rnnparse.training.prepare import Problem, head_table, make_lists, make_problem, start
-from rnnparse.training.trainer import Tuning, f1_of
 
 _LOG = logging.getLogger("rnnparse")
 _DECISIVE = ("kbest", "target", "jackknife", "prune_vectors", "seed")
@@ -102,8 +102,8 @@ def prepare_problem(config: TrainingConfig, progress: bool = True) -> ProblemFil
         write_arrays(path, to_arrays(SharedProblem(problem, vectors)))
     shared = read_problem(path, config)
     shared.problem.frozen(config.freeze)  # an error at once, not in every trial
-    assert shared.problem.tuning is not None
-    counts = shared.problem.tuning.counts
+    assert shared.problem.dev is not None
+    counts = shared.problem.dev.counts
     sizes = {"train": len(trees), "dev": len(dev)}
     return ProblemFile(path, data, sizes, [c.gold for c in counts], _baselines(counts))
 
@@ -144,8 +144,8 @@ def _baselines(counts: Sequence[BracketCounts]) -> dict[str, float]:
 def to_arrays(shared: SharedProblem) -> dict[str, np.ndarray]:
     """A shared problem as arrays; starting weights are left out."""
     problem, vectors = shared.problem, shared.vectors
-    tuning = problem.tuning
-    assert tuning is not None
+    dev = problem.dev
+    assert dev is not None
     texts = {
         "categories": problem.keys.categories,
         "classes": problem.vocabulary.classes,
@@ -153,10 +153,10 @@ def to_arrays(shared: SharedProblem) -> dict[str, np.ndarray]:
     }
     arrays = {
         **{f"train_{name}": getattr(problem.store, name) for name in _STORE},
-        **{f"dev_{name}": getattr(tuning.store, name) for name in _STORE},
-        "counts_matched": np.concatenate([counts.matched for counts in tuning.counts]),
-        "counts_test": np.concatenate([counts.test for counts in tuning.counts]),
-        "counts_gold": np.array([counts.gold for counts in tuning.counts]),
+        **{f"dev_{name}": getattr(dev.store, name) for name in _STORE},
+        "counts_matched": np.concatenate([counts.matched for counts in dev.counts]),
+        "counts_test": np.concatenate([counts.test for counts in dev.counts]),
+        "counts_gold": np.array([counts.gold for counts in dev.counts]),
         "pairs": problem.keys.pairs,
     }
     if vectors is not None:
@@ -209,7 +209,7 @@ def _from_arrays(arrays: dict[str, np.ndarray], config: TrainingConfig) -> Share
     if "vectors" in arrays:
         vectors = WordVectors(names["vector_words"], arrays["vectors"])
     initial = start(vocabulary, keys, vectors, config)
-    return SharedProblem(Problem(vocabulary, keys, initial, store, Tuning(dev, counts)), vectors)
+    return SharedProblem(Problem(vocabulary, keys, initial, store, DevSet(dev, counts)), vectors)
 
 
 def _text(names: tuple[str, ...]) -> np.ndarray:

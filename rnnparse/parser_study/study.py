@@ -20,7 +20,7 @@ from rnnparse.study.records import LOCK, RecordFile
 from rnnparse.study.report.narrative import counted
 from rnnparse.study.report.summary import best, indistinguishable, rows, whole_batches
 from rnnparse.study.study import Plan, Study
-from rnnparse.training.pipeline import read_data
+from rnnparse.training.data import read_data
 from rnnparse.trees.cleaning import words
 
 LOSS_AXES = ("objective", "kappa")

@@ -19,8 +19,9 @@ from rnnparse.parser_study.grid import LM
 from rnnparse.parser_study.shared_forests import SharedProblem, read_problem
 from rnnparse.training.checkpoint import TrainingState
 from rnnparse.training.data import fingerprint
+from rnnparse.training.dev_selection import DevSet, select_epochs
 from rnnparse.training.prepare import Problem
-from rnnparse.training.trainer import Tuning, choose, is_over, score_all, train_network
+from rnnparse.training.trainer import training_epochs
 
 _LOG = logging.getLogger("rnnparse")
 UPDATES = ("objective", "loss", "violated", "gradient_norm", "update_ratio")
@@ -48,32 +49,19 @@ class ParserTrial:
         """Yields the entries of updates and epochs; for `Curve.add`."""
         settings = training_config(self.base, config, seed)
         problem = _shared(self.path, self.base).for_trial(settings)
-        assert problem.tuning is not None
+        assert problem.dev is not None
         frozen = problem.frozen(settings.freeze)
-        state: TrainingState | None = None
         convex = _Convex.of(self.path, problem, settings)
-        while state is None or not _is_over(state, settings):
-            state = train_network(
-                problem.initial,
-                problem.store,
-                problem.tuning,
-                settings,
-                state=state,
-                frozen=frozen,
-                epochs=1 if state is None else state.epoch + 1,
-                progress=False,
-            )
+        start = TrainingState.start(problem.initial)
+        epochs = training_epochs(start, problem.store, settings, frozen=frozen, progress=False)
+        for state in select_epochs(epochs, problem.dev, settings):
             yield from _updates(state)
             if state.diverged is not None:  # if the updates do not show it yet, this does
                 yield {"objective": state.diverged["objective"]}
                 return
-            yield _epoch(state, problem.tuning, settings)
+            yield _epoch(state, problem.dev)
             if convex is not None:
                 yield {"convex": convex.after(state)}
-
-
-def _is_over(state: TrainingState, settings: TrainingConfig) -> bool:
-    return state.epoch >= settings.epochs or is_over(state.history, settings.patience)
 
 
 def training_config(base: TrainingConfig, config: Mapping[str, Any], seed: int) -> TrainingConfig:
@@ -98,17 +86,16 @@ def _updates(state: TrainingState) -> Iterator[dict[str, Any]]:
         yield dict(zip(kept, values, strict=True))
 
 
-def _epoch(state: TrainingState, tuning: Tuning, settings: TrainingConfig) -> dict[str, Any]:
+def _epoch(state: TrainingState, dev: DevSet) -> dict[str, Any]:
     """The entry of the last epoch."""
     entry, seen = state.history[-1], state.telemetry[-1]
     names = ("epoch", "loss", "objective", "violated", "dev_f1", "beta")
-    result = state.mean if settings.averaging else state.parameters
-    picks = choose(score_all(result, tuning.store), tuning.store, entry["beta"])
+    assert state.choices is not None
     return {
         **{name: entry[name] for name in names if name in entry},
         "dev_counts": [
             [int(counts.matched[k]), int(counts.test[k])]
-            for k, counts in zip(picks, tuning.counts, strict=True)
+            for k, counts in zip(state.choices, dev.counts, strict=True)
         ],
         "saturation": seen["activations"]["nodes"]["saturated"],
         "weight_norm": seen["updates"]["weight_norm"][-1],

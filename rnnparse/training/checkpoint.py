@@ -9,6 +9,7 @@ from typing import Any
 
 import numpy as np
 
+from rnnparse.config import TrainingConfig
 from rnnparse.errors import ModelError
 from rnnparse.files import parse_json, read_arrays, write_arrays
 from rnnparse.invariants import GREATEST, PARAMETERS, check
@@ -18,19 +19,21 @@ from rnnparse.models.parameters import Parameters
 
 @dataclass
 class TrainingState:
-    """What training needs to go on.
+    """What training needs to continue after an epoch, and what it has found so far.
 
     Attributes:
-        epoch: epochs done.
-        history: one dict an epoch: losses, dev F1, seconds.
-        parameters: present weights.
-        mean: mean of the weights after each epoch from the second on (after the first: its own).
-        best: what the best epoch so far gave: its mean or, without averaging, its weights.
+        epoch: number of finished epochs.
+        history: one dict per epoch: losses, dev F1, seconds.
+        parameters: the weights after the last epoch.
+        mean: mean of the weights after each epoch from the second on; after the first epoch, the
+            weights themselves.
+        best: the result of the best epoch so far; see `result`.
         optimizer: the optimiser's variables, in its order.
-        telemetry: one record an epoch that was observed; see `NetworkTelemetry`.
-        diverged: None, or the entry of the epoch in which training diverged, which is not in
-            `history`; the present weights and their mean are of no use then. It is not kept on
-            disk.
+        telemetry: one record for each observed epoch; see `NetworkTelemetry`.
+        diverged: the entry of the epoch in which training diverged, or None. `history` does not
+            contain it, and `parameters` and `mean` are meaningless then. Not saved.
+        choices: index of the candidate chosen for each dev sentence after the last epoch,
+            int64 [S]; None before dev is scored. Not saved.
     """
 
     epoch: int
@@ -41,9 +44,19 @@ class TrainingState:
     optimizer: list[np.ndarray] = field(default_factory=list)
     telemetry: list[dict[str, Any]] = field(default_factory=list)
     diverged: dict[str, Any] | None = None
+    choices: np.ndarray | None = None
+
+    @classmethod
+    def start(cls, initial: Parameters) -> TrainingState:
+        """The state before the first epoch."""
+        return cls(0, [], initial, initial, initial)
+
+    def result(self, config: TrainingConfig) -> Parameters:
+        """The weights that this epoch gives: their mean over the epochs, if `averaging` is on."""
+        return self.mean if config.averaging else self.parameters
 
 
-_PLAIN = ("epoch", "history", "telemetry")  # what is kept as JSON
+_JSON_FIELDS = ("epoch", "history", "telemetry")
 
 
 def save_state(path: Path, state: TrainingState, key: str) -> None:
@@ -55,7 +68,7 @@ def save_state(path: Path, state: TrainingState, key: str) -> None:
         for name, array in parameters._asdict().items()
     }
     arrays |= {f"optimizer_{i}": array for i, array in enumerate(state.optimizer)}
-    about = {"key": key, **{name: getattr(state, name) for name in _PLAIN}}
+    about = {"key": key, **{name: getattr(state, name) for name in _JSON_FIELDS}}
     arrays["about"] = np.frombuffer(to_json(about).encode("utf-8"), np.uint8)
     write_arrays(path, arrays, durable=True)
 
@@ -80,7 +93,7 @@ def load_state(
     try:
         arrays = read_arrays(path)
         about = parse_json(arrays.pop("about").tobytes())
-        _require(about.keys() == {"key", *_PLAIN}, "other fields")
+        _require(about.keys() == {"key", *_JSON_FIELDS}, "other fields")
         if about["key"] != key:
             raise ModelError(
                 f"{path}: this checkpoint is of a run with other data or settings; "
@@ -111,7 +124,7 @@ def _parameters(arrays: dict[str, np.ndarray], which: str, initial: Parameters) 
 
 def _check_history(about: Mapping[str, Any], betas: int) -> None:
     """Raise ValueError where the records of the epochs are not those of a run."""
-    epoch, history, telemetry = (about[name] for name in _PLAIN)
+    epoch, history, telemetry = (about[name] for name in _JSON_FIELDS)
     epochs = [entry["epoch"] for entry in history]
     _require(_is_count(epoch) and epochs == list(range(1, epoch + 1)), "epochs are missing")
     for entry in history:

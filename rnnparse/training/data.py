@@ -1,27 +1,25 @@
-"""The data of a training run: cleaned trees, held-out parts, what each candidate scores."""
+"""The data of a training run: cleaned trees, the held-out part, word vectors."""
 
 from __future__ import annotations
 
 import hashlib
+import logging
 from collections.abc import Sequence
-from dataclasses import dataclass
-from functools import lru_cache
 
 import numpy as np
 from nltk.tree import Tree
 
+from rnnparse.config import TrainingConfig
 from rnnparse.errors import TreebankError
-from rnnparse.evaluation.bracketing import trim_label
-from rnnparse.evaluation.evalb import spans
-from rnnparse.evaluation.params import EvalbParams
-from rnnparse.inference.forest import Forest
-from rnnparse.losses.cost import span_costs
+from rnnparse.grammar.unknown import WordVectors
+from rnnparse.models.vectors import read_vectors
 from rnnparse.trees.brackets import format_tree
-from rnnparse.trees.cleaning import tags
 from rnnparse.trees.corpus import read_clean
+from rnnparse.trees.embedded import embedded_treebank
 from rnnparse.trees.style import DEFAULT_STYLE, TreebankStyle
 
-HELD_OUT = 10  # without a dev set one tree in so many is held out
+_LOG = logging.getLogger("rnnparse")
+HELD_OUT = 10  # without a dev set, one tree in so many is held out
 
 
 def load_clean(source: str, style: TreebankStyle = DEFAULT_STYLE) -> list[Tree]:
@@ -35,6 +33,44 @@ def load_clean(source: str, style: TreebankStyle = DEFAULT_STYLE) -> list[Tree]:
     if not trees:
         raise TreebankError("expected at least one tree, found none", source)
     return trees
+
+
+def read_data(config: TrainingConfig) -> tuple[list[Tree], list[Tree], WordVectors | None]:
+    """The training trees, development trees (none with folds) and word vectors of a run.
+
+    Raises:
+        RnnparseError: a file cannot be read, or there are too few trees.
+    """
+    dev: list[Tree] = []
+    if config.treebank is None:
+        trees = load_clean(str(embedded_treebank("train")))
+        if not config.dev and not config.folds:
+            dev = load_clean(str(embedded_treebank("dev")))
+    else:
+        trees = load_clean(config.treebank, config.style)
+    if config.dev:
+        dev = load_clean(config.dev, config.style)
+    elif config.folds:
+        require_two(trees)
+    elif not dev:
+        trees, dev = hold_out(trees, config.seed)
+    return trees, dev, read_word_vectors(config)
+
+
+def read_word_vectors(config: TrainingConfig) -> WordVectors | None:
+    """The given word vectors, or None; warns if their size is not the model's."""
+    if not config.vectors:
+        return None
+    names, matrix = read_vectors(config.vectors)
+    if matrix.shape[1] != config.dim:
+        _LOG.warning(
+            "%s: vectors of %d components are fitted to --dim %d%s",
+            config.vectors,
+            matrix.shape[1],
+            config.dim,
+            " by PCA" if matrix.shape[1] > config.dim else "",
+        )
+    return WordVectors(tuple(names), matrix)
 
 
 def hold_out(trees: Sequence[Tree], seed: int) -> tuple[list[Tree], list[Tree]]:
@@ -74,83 +110,3 @@ def fingerprint(*parts: object) -> str:
             digest.update(repr(part).encode())
         digest.update(b"\0")
     return digest.hexdigest()[:20]
-
-
-@dataclass(frozen=True)
-class BracketCounts:
-    """EVALB's bracket counts of all candidates of a sentence, with COLLINS parameters.
-
-    matched, test [K] int64; gold: brackets of the gold tree.
-    """
-
-    matched: np.ndarray
-    test: np.ndarray
-    gold: int
-
-    def f1(self) -> np.ndarray:
-        """[K] float64 from 0 to 1; 1 where neither tree has a bracket."""
-        total = self.test + self.gold
-        return np.where(total > 0, 2 * self.matched / np.maximum(total, 1), 1.0)
-
-
-@dataclass(frozen=True)
-class _Relabelled:
-    """A forest in EVALB's coordinates: deleted words take no room, equal labels are one."""
-
-    cat: np.ndarray
-    left: np.ndarray
-    right: np.ndarray
-    start: np.ndarray
-    end: np.ndarray
-    root: np.ndarray
-
-
-def bracket_counts(forest: Forest, gold: Tree, categories: Sequence[str]) -> BracketCounts:
-    """Count brackets of all candidates at once, words deleted by the gold tags.
-
-    The final scores of a run come from EVALB's rules on whole trees; this is the fast form that
-    chooses β and the epoch. The two agree where a candidate and the gold tree give the same words
-    tags of punctuation; where they do not, EVALB compares nothing, and here the gold tags hold.
-    """
-    params = EvalbParams.collins()
-    number, relabel, is_counted = _label_numbers(tuple(categories))
-    deleted = np.array([tag in params.deleted_tags for tag in tags(gold)])
-    place = np.concatenate([[0], np.cumsum(~deleted)]).astype(np.int32)
-    start, end = place[forest.start], place[forest.end]
-    # Brackets around deleted words alone do not count, nor do intermediate nodes.
-    none = len(is_counted) - 1
-    basic = (forest.cat < len(categories)) & (start < end)
-    view = _Relabelled(
-        cat=np.where(basic, relabel[np.where(basic, forest.cat, 0)], none).astype(np.int32),
-        left=forest.left,
-        right=forest.right,
-        start=start,
-        end=end,
-        root=forest.root,
-    )
-    wanted = np.array(
-        [(number.get(label, -1), start, end) for label, start, end in spans(gold, params)], np.int32
-    ).reshape(-1, 3)
-    test = span_costs(view, np.empty((0, 3), np.int32), is_counted).astype(np.int64)
-    wrong = span_costs(view, wanted, is_counted).astype(np.int64)
-    return BracketCounts(test - wrong, test, len(wanted))
-
-
-@lru_cache(maxsize=8)
-def _label_numbers(categories: tuple[str, ...]) -> tuple[dict[str, int], np.ndarray, np.ndarray]:
-    """EVALB's view of categories: numbers of labels, equal ones share theirs.
-
-    Returns:
-        The number of each label, those of the categories (int32 [C]), and which of the numbers
-        count (bool [C + 1]; the last one does not, and no label has it).
-    """
-    params = EvalbParams.collins()
-    trimmed = [trim_label(label) for label in categories]
-    number: dict[str, int] = {}
-    for label in trimmed:
-        same = next((known for known in number if params.labels_equal(known, label)), label)
-        number[label] = number.get(same, len(number))
-    is_counted = np.zeros(len(categories) + 1, np.bool_)
-    for label, n in number.items():
-        is_counted[n] = label not in params.deleted_brackets
-    return number, np.array([number[label] for label in trimmed], np.int32), is_counted

@@ -22,9 +22,10 @@ from rnnparse.models.frozen_weights import Frozen, find_frozen
 from rnnparse.models.parameters import Parameters, initial_parameters
 from rnnparse.models.vectors import reduce_dimension
 from rnnparse.models.vocabulary import Vocabulary
-from rnnparse.training.data import BracketCounts, bracket_counts, fingerprint
+from rnnparse.training.candidate_brackets import BracketCounts, bracket_counts
+from rnnparse.training.data import fingerprint
+from rnnparse.training.dev_selection import DevSet
 from rnnparse.training.kbest_cache import candidate_lists
-from rnnparse.training.trainer import Tuning
 from rnnparse.trees.cleaning import words
 from rnnparse.trees.heads import HeadTable
 
@@ -49,7 +50,7 @@ class Problem:
     keys: KeyTable
     initial: Parameters
     store: ForestStore
-    tuning: Tuning | None
+    dev: DevSet | None
 
     def frozen(self, patterns: Sequence[str], strict: bool = True) -> Frozen:
         """The weights that patterns stand for; see `find_frozen`."""
@@ -161,7 +162,7 @@ def make_problem(
         keys,
         start(vocabulary, keys, vectors, config),
         store,
-        _tuning(lists, dev, vocabulary, keys) if dev else None,
+        _dev_set(lists, dev, vocabulary, keys) if dev else None,
     )
 
 
@@ -176,12 +177,12 @@ def start(
     return initial_parameters(keys, given, config.dim, seed=config.seed)
 
 
-def _tuning(lists: Lists, dev: Sequence[Tree], vocabulary: Vocabulary, keys: KeyTable) -> Tuning:
+def _dev_set(lists: Lists, dev: Sequence[Tree], vocabulary: Vocabulary, keys: KeyTable) -> DevSet:
     forests = [parse.forest for parse in lists.dev]
     forms = lists.grammar.lexicon.forms
     rows = [vocabulary.rows(forms.lookup(words(tree))) for tree in dev]
     store = ForestStore.from_forests(forests, rows, keys)
-    return Tuning(store, dev_counts(lists, dev))
+    return DevSet(store, dev_counts(lists, dev))
 
 
 def dev_counts(lists: Lists, dev: Sequence[Tree]) -> list[BracketCounts]:

@@ -25,7 +25,7 @@ _STATE = re.compile(r"(network|fold-\d+)\.npz")
 _LOG_FILE = re.compile(r"(network|telemetry|fold-\d+|telemetry-fold-\d+)\.jsonl")
 
 
-class Workspace:
+class RunDirectory:
     """States and logs of a run, by name; one process at a time works in it.
 
     The file `lock` marks the folder as one of ours; what else is in it stays.

@@ -1,12 +1,10 @@
-"""The training loop: subgradient steps on the objective, and early stopping on dev F1."""
+"""The training loop: one state after each epoch of subgradient steps on the objective."""
 
 from __future__ import annotations
 
 import math
 import time
-from collections.abc import Callable, Sequence
-from dataclasses import dataclass
-from itertools import pairwise
+from collections.abc import Iterator
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -20,115 +18,57 @@ from rnnparse.losses.score_gradients import MARGINS
 from rnnparse.models.forest_dataset import ForestStore
 from rnnparse.models.frozen_weights import NOTHING, Frozen
 from rnnparse.models.parameters import Parameters
-from rnnparse.models.scorer import Scorer
 from rnnparse.training.checkpoint import TrainingState
-from rnnparse.training.data import BracketCounts
 
 if TYPE_CHECKING:
     from rnnparse.training.steps import Step
 
-BETAS = (0.0, 0.02, 0.05, 0.1, 0.15, 0.2, 0.3, 0.4, 0.6, 0.8, 1.0, 1.5, 2.0, 3.0)
-"""Weights of log P that are tried on dev."""
 
-SCORING_BATCH = 100  # sentences scored at once
-
-
-@dataclass(frozen=True)
-class Tuning:
-    """What epochs and β are chosen on: forests with the bracket counts of their candidates."""
-
-    store: ForestStore
-    counts: Sequence[BracketCounts]
-
-
-def score_all(parameters: Parameters, store: ForestStore) -> np.ndarray:
-    """SU-RNN scores of all candidates of a store: float32 [T], in its order."""
-    scorer = Scorer(parameters)
-    parts = [
-        scorer.scores(store.batch(np.arange(i, min(i + SCORING_BATCH, len(store)))))
-        for i in range(0, len(store), SCORING_BATCH)
-    ]
-    return np.concatenate([np.empty(0, np.float32), *parts])
-
-
-def choose(scores: np.ndarray, store: ForestStore, beta: float) -> np.ndarray:
-    """For each sentence the candidate with the highest s + β log P: int64 [S]."""
-    total = scores + (beta * store.logp if beta else 0.0)
-    offsets = store.root_offsets
-    return np.array([np.argmax(total[a:b]) for a, b in pairwise(offsets.tolist())], np.int64)
-
-
-def bracket_totals(parameters: Parameters, tuning: Tuning) -> np.ndarray:
-    """Matched, test and gold brackets of the chosen trees for each of `BETAS`: int64 [len, 3]."""
-    scores = score_all(parameters, tuning.store)
-    totals = np.zeros((len(BETAS), 3), np.int64)
-    for i, beta in enumerate(BETAS):
-        for best, counts in zip(choose(scores, tuning.store, beta), tuning.counts, strict=True):
-            totals[i] += (counts.matched[best], counts.test[best], counts.gold)
-    return totals
-
-
-def f1_of(totals: np.ndarray) -> np.ndarray:
-    """F1 in per cent from matched, test and gold brackets [..., 3]; 0 where there are none."""
-    return 200.0 * totals[..., 0] / np.maximum(totals[..., 1] + totals[..., 2], 1)
-
-
-def train_network(
-    initial: Parameters,
+def training_epochs(
+    state: TrainingState,
     store: ForestStore,
-    tuning: Tuning | None,
     config: TrainingConfig,
     *,
-    state: TrainingState | None = None,
     frozen: Frozen = NOTHING,
-    epochs: int | None = None,
-    on_epoch: Callable[[TrainingState], None] = lambda state: None,
     progress: bool = True,
     what: str = "SU-RNN",
-) -> TrainingState:
-    """Train until dev F1 has not risen for `patience` epochs, or until training diverges.
+) -> Iterator[TrainingState]:
+    """Train from a state on, up to `config.epochs` epochs or until training diverges.
 
-    J(θ) = 1/m Σ loss_i + λ/2 ‖θ‖² without the word vectors (Socher et al. 2013, equations 7 to 9,
-    for the hinge).
-    The order of sentences depends on the seed and the epoch alone, so that a run that was stopped
-    between epochs goes on as if it had not been. With `averaging` each epoch is judged by, and
-    gives, the mean of the weights after the epochs so far (Polyak & Juditsky 1992): subgradient
-    steps of a fixed rate circle around a good point, and their mean lies nearer to it.
-    An epoch in which training diverged ends the run; see `TrainingState.diverged`.
+    The objective is J(θ) = 1/m Σ loss_i + λ/2 ‖θ‖², where θ excludes the word vectors (for the
+    hinge: Socher et al. 2013, equations 7 to 9). The order of the sentences depends only on the
+    seed and the epoch, so a run that was stopped between epochs continues exactly as if it had not
+    been. `TrainingState.mean` averages the weights over the epochs (Polyak & Juditsky 1992):
+    subgradient steps of constant size circle around a good point, and their mean lies nearer to it.
 
     Args:
-        initial: starting weights.
-        store: the training forests, costs for κ = 1 and targets.
-        tuning: what the best epoch is chosen on; None to keep the last one.
+        state: where to start: `TrainingState.start(initial)`, or the state of an earlier run.
+        store: the training forests, with costs for κ = 1 and targets.
         config: the settings.
-        state: where to go on; changed in place.
-        frozen: weights that are not trained, for good or in the first `config.freeze_epochs`.
-        epochs: exactly so many epochs, instead of early stopping.
-        on_epoch: called after each epoch, to log and to save; not after one that diverged, so
-            that a run which goes on from what was saved diverges again.
+        frozen: weights that are not trained; only in the first `config.freeze_epochs` epochs, if
+            that is set.
         progress: whether to show a progress bar.
-        what: what the bar says.
+        what: the label of the bar.
 
-    Returns:
-        The state after the last epoch; `best` holds the weights of the best one.
+    Yields:
+        After each epoch the given state, changed in place. If the epoch diverged, `diverged` is
+        set, and it is the last one. Nothing is yielded for a state that is finished already.
+
+    Raises:
+        ModelError: the state's optimiser variables do not fit the settings.
     """
-    # Loaded only now: TensorFlow takes as much memory as the k-best lists before it.
+    # Imported late: TensorFlow takes as much memory as making the k-best lists did.
     from rnnparse.models.cvg import CVG
     from rnnparse.training.network_telemetry import NetworkTelemetry
     from rnnparse.training.steps import make_step
 
-    if state is None:
-        state = TrainingState(0, [], initial, initial, initial)
-    if state.diverged is not None:
-        return state
     model = CVG(state.parameters, config.engine)
     telemetry = NetworkTelemetry(model, store, config, state.epoch) if config.telemetry else None
     now = _frozen_in(max(state.epoch - 1, 0), config, frozen)
     step = make_step(model, config, now, telemetry)
     if state.epoch:
         _restore(step, state)
-    last = epochs or config.epochs
-    while state.epoch < last and (epochs or not is_over(state.history, config.patience)):
+    while state.epoch < config.epochs and state.diverged is None:
         began = time.perf_counter()
         if config.freeze_epochs and state.epoch == config.freeze_epochs:
             step.freeze(NOTHING)
@@ -140,18 +80,12 @@ def train_network(
         entry["epoch"] = state.epoch
         if _has_diverged(entry, state):
             state.diverged = entry
-            break
-        state.mean = _running_mean(state)
-        result = state.mean if config.averaging else state.parameters
-        state.optimizer = step.state()
-        if tuning is not None:
-            entry |= _judge(result, tuning)
-        entry["seconds"] = time.perf_counter() - began
-        state.history.append(entry)
-        if tuning is None or best_epoch(state.history) == state.epoch:
-            state.best = result
-        on_epoch(state)
-    return state
+        else:
+            state.mean = _running_mean(state)
+            state.optimizer = step.state()
+            entry["seconds"] = time.perf_counter() - began
+            state.history.append(entry)
+        yield state
 
 
 def _restore(step: Step, state: TrainingState) -> None:
@@ -170,17 +104,6 @@ def _has_diverged(entry: dict[str, Any], state: TrainingState) -> bool:
     start = first.get("initial_objective", first["objective"])  # older states lack it
     bounded = all(np.abs(array).max() <= GREATEST for array in state.parameters)  # NaN is not
     return not bounded or is_beyond(entry["objective"], start)
-
-
-def _judge(parameters: Parameters, tuning: Tuning) -> dict[str, Any]:
-    """What dev says of weights, for the history."""
-    totals = bracket_totals(parameters, tuning)
-    f1 = f1_of(totals)
-    return {
-        "beta": BETAS[int(f1.argmax())],
-        "dev_f1": float(f1.max()),
-        "dev_brackets": totals.tolist(),
-    }
 
 
 def _frozen_in(epoch: int, config: TrainingConfig, frozen: Frozen) -> Frozen:
@@ -208,16 +131,6 @@ def _running_mean(state: TrainingState) -> Parameters:
             for mean, now in zip(state.mean, state.parameters, strict=True)
         )
     )
-
-
-def best_epoch(history: Sequence[dict[str, Any]]) -> int:
-    """The epoch, from 1, with the highest dev F1; the earliest of equals."""
-    return max(range(1, len(history) + 1), key=lambda e: (history[e - 1]["dev_f1"], -e))
-
-
-def is_over(history: Sequence[dict[str, Any]], patience: int) -> bool:
-    """Whether dev F1 has not risen for `patience` epochs."""
-    return bool(history) and len(history) - best_epoch(history) >= patience
 
 
 def _epoch(

@@ -25,14 +25,14 @@ from rnnparse.inference.decoder import Decoder
 from rnnparse.inference.forest import candidate_tree
 from rnnparse.parser import load
 from rnnparse.training.checkpoint import load_state, save_state
+from rnnparse.training.dev_selection import BETAS
 from rnnparse.training.kbest_cache import candidate_lists
-from rnnparse.training.trainer import BETAS, train_network
 from rnnparse.trees.cleaning import words
 from tests.fuzz.harness import Target
 from tests.fuzz.text_mutations import mutate_file
 from tests.grammar.small import small_grammar, trees
 from tests.small_parser import small_parser
-from tests.training.problems import Problem, small_problem
+from tests.training.problems import Problem, small_problem, train_network
 
 SENTENCES = [
     ["They", "ate", "udon", "with", "forks", "."],
@@ -340,7 +340,7 @@ def _problem() -> Problem:
 def _train(**more: Any) -> Any:
     problem = _problem()
     return train_network(
-        problem.initial, problem.store, problem.tuning, CONFIG, progress=False, **more
+        problem.initial, problem.store, problem.dev, CONFIG, **more
     )
 
 

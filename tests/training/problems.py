@@ -3,11 +3,19 @@
 from __future__ import annotations
 
 import tempfile
+from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 from rnnparse.config import TrainingConfig
+from rnnparse.models.forest_dataset import ForestStore
+from rnnparse.models.frozen_weights import NOTHING, Frozen
+from rnnparse.models.parameters import Parameters
+from rnnparse.training.checkpoint import TrainingState
+from rnnparse.training.dev_selection import DevSet, select_epochs
 from rnnparse.training.prepare import Lists, Problem, make_lists, make_problem
+from rnnparse.training.trainer import training_epochs
 from tests.grammar.small import trees
 
 
@@ -35,3 +43,24 @@ def small_problem(count: int, dev: int = 6, **settings: Any) -> Problem:
     config = small_config(**settings)
     lists = small_lists(count, dev, **settings)
     return make_problem(lists, trees(count), trees(dev, "dev"), None, config)
+
+
+def train_network(
+    initial: Parameters,
+    store: ForestStore,
+    dev: DevSet | None,
+    config: TrainingConfig,
+    *,
+    state: TrainingState | None = None,
+    frozen: Frozen = NOTHING,
+    epochs: int | None = None,
+    on_epoch: Callable[[TrainingState], None] = lambda state: None,
+) -> TrainingState:
+    """The state after the last epoch, or after so many epochs, whatever dev F1 is."""
+    state = TrainingState.start(initial) if state is None else state
+    if epochs is not None:
+        config = replace(config, epochs=epochs, patience=epochs)
+    training = training_epochs(state, store, config, frozen=frozen, progress=False)
+    for after in select_epochs(training, dev, config, state.history):
+        on_epoch(after)
+    return state

@@ -30,7 +30,7 @@ from rnnparse.trees.brackets import read_trees, write_trees
 from rnnparse.trees.embedded import embedded_treebank
 
 if TYPE_CHECKING:
-    from rnnparse.training.pipeline import TrainingReport
+    from rnnparse.training.report import TrainingReport
 
 FILES = ("config.json", "grammar.npz", "vocabulary.txt", "weights.npz", "checksums.json")
 TINY: dict[str, Any] = {"kbest": 10, "dim": 5, "epochs": 2, "batch_size": 10, "jobs": 1}
@@ -233,7 +233,7 @@ def _warm_up() -> None:
     import numpy as np
 
     from rnnparse.models.objective import loss_gradients
-    from rnnparse.training.trainer import score_all
+    from rnnparse.training.dev_selection import score_all
     from tests.training.problems import small_problem
 
     problem = small_problem(12)

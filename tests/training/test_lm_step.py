@@ -19,9 +19,9 @@ from rnnparse.training.checkpoint import TrainingState, load_state, save_state
 from rnnparse.training.lm_step import LM, LevenbergMarquardtStep
 from rnnparse.training.prepare import Problem
 from rnnparse.training.steps import GradientStep
-from rnnparse.training.trainer import check_optimizer, train_network
+from rnnparse.training.trainer import check_optimizer
 from tests.training.convex import ConvexProblem
-from tests.training.problems import small_config, small_problem
+from tests.training.problems import small_config, small_problem, train_network
 
 FROZEN = ("W", "vectors")
 L2 = 3e-3
@@ -152,7 +152,7 @@ def test_a_batch_without_violations_only_shrinks_v() -> None:
 def train(settings: Any, **more: Any) -> TrainingState:
     start, store = problem().initial, problem().store
     frozen = problem().frozen(settings.freeze)
-    return train_network(start, store, None, settings, frozen=frozen, progress=False, **more)
+    return train_network(start, store, None, settings, frozen=frozen, **more)
 
 
 def test_training_by_name_goes_on_from_a_checkpoint_to_the_same_bytes(tmp_path: Any) -> None:

@@ -22,8 +22,7 @@ from rnnparse.models.scorer import Scorer
 from rnnparse.training.checkpoint import TrainingState, load_state, save_state
 from rnnparse.training.prepare import Problem
 from rnnparse.training.steps import GradientStep
-from rnnparse.training.trainer import train_network
-from tests.training.problems import small_config, small_problem
+from tests.training.problems import small_config, small_problem, train_network
 from tests.training.runs import logs, model_bytes, write_treebank
 from tests.training.runs import run as run_all
 
@@ -40,7 +39,7 @@ def problem() -> Problem:
 
 def run(config: TrainingConfig, **more: Any) -> TrainingState:
     frozen = problem().frozen(config.freeze)
-    arguments = {"progress": False, "frozen": frozen, **more}
+    arguments = {"frozen": frozen, **more}
     return train_network(problem().initial, problem().store, None, config, **arguments)
 
 
@@ -137,7 +136,7 @@ def test_dead_words_occur_but_have_no_gradient(objective: str) -> None:
     unheard = np.ones((3, vectors.shape[1]), np.float32)
     start = Parameters(np.vstack([vectors, unheard]), W, 0 * v if objective == "hinge" else v)
     config = small_config(telemetry=True, objective=objective, kappa=0.0, tie="gold", l2=0.0)
-    state = train_network(start, store, None, config, epochs=1, progress=False)
+    state = train_network(start, store, None, config, epochs=1)
     words = state.telemetry[0]["groups"]["vectors"]
     assert words["absent_rows"] == 3
     assert words["dead_rows"] == (len(vectors) if objective == "hinge" else 0)

@@ -17,11 +17,11 @@ from rnnparse.models.frozen_weights import NOTHING, Frozen
 from rnnparse.models.objective import loss_of_scores
 from rnnparse.models.parameters import Parameters
 from rnnparse.training.checkpoint import TrainingState, load_state, save_state
+from rnnparse.training.dev_selection import score_all
 from rnnparse.training.pipeline import train
 from rnnparse.training.prepare import Problem
 from rnnparse.training.steps import GradientStep
-from rnnparse.training.trainer import score_all, train_network
-from tests.training.problems import small_config, small_problem
+from tests.training.problems import small_config, small_problem, train_network
 from tests.training.runs import write_treebank
 
 
@@ -32,7 +32,7 @@ def problem() -> Problem:
 
 def run(config: TrainingConfig, **more: Any) -> TrainingState:
     frozen = problem().frozen(config.freeze)
-    arguments = {"progress": False, "frozen": frozen, **more}
+    arguments = {"frozen": frozen, **more}
     return train_network(problem().initial, problem().store, None, config, **arguments)
 
 

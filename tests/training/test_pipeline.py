@@ -20,15 +20,15 @@ from rnnparse.evaluation import evaluate
 from rnnparse.parser import Parser, load
 from rnnparse.training import pipeline
 from rnnparse.training.data import hold_out, load_clean
-from rnnparse.training.pipeline import TrainingReport
+from rnnparse.training.dev_selection import BETAS, f1_of
 from rnnparse.training.prepare import make_problem
-from rnnparse.training.trainer import BETAS, f1_of, train_network
+from rnnparse.training.report import TrainingReport
 from rnnparse.trees.brackets import write_trees
 from rnnparse.trees.cleaning import tags, words
 from tests.grammar.small import trees
-from tests.training.problems import small_config
+from tests.training.problems import small_config, train_network
 from tests.training.runs import TINY, logs, run, write_bracketed, write_treebank
-from tests.training.test_bracket_counts import pasted
+from tests.training.test_candidate_brackets import pasted
 
 
 def f1(gold: Sequence[Tree], test: Sequence[Tree]) -> float:
@@ -191,11 +191,11 @@ def test_folds_choose_epoch_and_beta_and_train_on_everything(tmp_path: Path) -> 
         held = everything[fold::3]
         lists = small_lists_of(rest, held, config, tmp_path)
         problem = make_problem(lists, rest, held, None, config)
-        arguments = (problem.initial, problem.store, problem.tuning, config)
-        history = train_network(*arguments, epochs=2, progress=False).history
+        arguments = (problem.initial, problem.store, problem.dev, config)
+        history = train_network(*arguments, epochs=2).history
         totals += [entry["dev_brackets"] for entry in history]
-        assert problem.tuning is not None
-        for counts in problem.tuning.counts:
+        assert problem.dev is not None
+        for counts in problem.dev.counts:
             best = int(counts.f1().argmax())
             base += [counts.matched[0], counts.test[0], counts.gold]
             oracle += [counts.matched[best], counts.test[best], counts.gold]
@@ -208,7 +208,7 @@ def test_folds_choose_epoch_and_beta_and_train_on_everything(tmp_path: Path) -> 
     lists = small_lists_of(everything, [], config, tmp_path)
     problem = make_problem(lists, everything, [], None, config)
     arguments = (problem.initial, problem.store, None, config)
-    final = train_network(*arguments, epochs=int(epoch) + 1, progress=False)
+    final = train_network(*arguments, epochs=int(epoch) + 1)
     for ours, theirs in zip(load(report.model).parameters, final.best, strict=True):
         np.testing.assert_array_equal(ours, theirs)
     assert sorted(logs(report.model)) == [

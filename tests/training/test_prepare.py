@@ -33,7 +33,7 @@ from rnnparse.trees.cleaning import words
 from rnnparse.trees.heads import HeadTable
 from tests.grammar.small import trees
 from tests.training.problems import small_config, small_lists, small_problem
-from tests.training.test_bracket_counts import pasted
+from tests.training.test_candidate_brackets import pasted
 
 COUNT = 40
 
@@ -218,8 +218,8 @@ def test_labels_that_only_the_dev_set_has_are_no_obstacle() -> None:
     dev = [Tree.fromstring("(TOP (NEW (ODD (NN Anna)) (NEWTAG ate)) (-X- (. .)))")]
     parse = Decoder(lists.grammar).parse(words(dev[0]), 10)
     problem = make_problem(replace(lists, dev=[parse]), trees(COUNT), dev, None, small_config())
-    assert problem.tuning is not None
-    (counts,) = problem.tuning.counts
+    assert problem.dev is not None
+    (counts,) = problem.dev.counts
     assert counts.gold == 2  # `-X-` stands over punctuation alone
     assert counts.matched.tolist() == [0] * len(parse.forest.root)
 
@@ -227,19 +227,19 @@ def test_labels_that_only_the_dev_set_has_are_no_obstacle() -> None:
 def test_without_dev_there_is_nothing_to_tune_on() -> None:
     lists = small_lists(12, 0)
     problem = make_problem(lists, trees(12), [], None, small_config())
-    assert problem.tuning is None
+    assert problem.dev is None
 
 
 def test_the_dev_store_holds_the_dev_forests() -> None:
     lists, problem = lists_and_problem()
-    assert problem.tuning is not None
+    assert problem.dev is not None
     expected = ForestStore.from_forests(
         [parse.forest for parse in lists.dev],
         [problem.vocabulary.rows(words(tree)) for tree in trees(6, "dev")],
         problem.keys,
     )
     for name, array in vars(expected).items():
-        np.testing.assert_array_equal(array, getattr(problem.tuning.store, name))
+        np.testing.assert_array_equal(array, getattr(problem.dev.store, name))
 
 
 # -- settings ----------------------------------------------------------------------------------

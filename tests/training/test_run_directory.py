@@ -15,7 +15,7 @@ from rnnparse.errors import ConfigError, ModelError
 from rnnparse.files import read_arrays, write_arrays
 from rnnparse.models.parameters import Parameters
 from rnnparse.training.checkpoint import TrainingState, load_state, save_state
-from rnnparse.training.run_directory import Workspace, is_written
+from rnnparse.training.run_directory import RunDirectory, is_written
 
 HISTORY: list[dict[str, Any]] = [
     {
@@ -50,7 +50,7 @@ def names(folder: Path) -> list[str]:
 
 
 def _work(out: Path, held: Any, done: Any) -> None:
-    work = Workspace(out, resume=False)
+    work = RunDirectory(out, resume=False)
     held.set()
     done.wait(60)
     work.close()
@@ -168,7 +168,7 @@ def test_a_state_that_no_run_writes_is_refused(
 def test_a_new_run_begins_with_nothing_and_says_so(
     tmp_path: Path, state: TrainingState, caplog: pytest.LogCaptureFixture
 ) -> None:
-    work = Workspace(tmp_path / "model", resume=False)
+    work = RunDirectory(tmp_path / "model", resume=False)
     work.agree({"dim": 1})
     assert caplog.messages == []
     work.log("network", HISTORY)
@@ -176,26 +176,26 @@ def test_a_new_run_begins_with_nothing_and_says_so(
     (work.folder / ".network.npz.0123abcd.tmp").write_bytes(b"half")
     work.close()
     with caplog.at_level(logging.WARNING):
-        again = Workspace(tmp_path / "model", resume=False)
+        again = RunDirectory(tmp_path / "model", resume=False)
     assert "unfinished run is discarded" in caplog.text
     assert names(again.folder) == ["lock"]
     again.close()
 
 
 def test_what_is_resumed_is_kept(tmp_path: Path, state: TrainingState) -> None:
-    work = Workspace(tmp_path / "model", resume=True)
+    work = RunDirectory(tmp_path / "model", resume=True)
     assert names(work.folder) == ["lock"]
     work.agree({"dim": 1})
     save_state(work.state_file("network"), state, "key")
     work.close()
-    again = Workspace(tmp_path / "model", resume=True)
+    again = RunDirectory(tmp_path / "model", resume=True)
     again.agree({"dim": 1})
     assert load_state(again.state_file("network"), "key", weights(1), betas=2) is not None
     again.close()
 
 
 def test_another_run_is_told_what_differs(tmp_path: Path) -> None:
-    work = Workspace(tmp_path / "model", resume=False)
+    work = RunDirectory(tmp_path / "model", resume=False)
     work.agree({"dim": 25, "l2": 0.1, "seed": 0, "old": None})
     with pytest.raises(ConfigError) as error:
         work.agree({"dim": 50, "l2": 0.1, "seed": 0, "new": 1})
@@ -214,7 +214,7 @@ def test_another_run_is_told_what_differs(tmp_path: Path) -> None:
 def test_logs_go_to_the_model_and_the_folder_goes(tmp_path: Path, state: TrainingState) -> None:
     model = tmp_path / "model"
     model.mkdir()
-    work = Workspace(model, resume=False)
+    work = RunDirectory(model, resume=False)
     work.agree({})
     work.log("network", HISTORY)
     save_state(work.state_file("network"), state, "key")
@@ -235,11 +235,11 @@ def test_files_of_others_are_never_removed(tmp_path: Path, state: TrainingState)
     for name in mine:
         (folder / name).write_text("mine")
     for resume in (True, False):
-        work = Workspace(tmp_path / "model", resume)
+        work = RunDirectory(tmp_path / "model", resume)
         work.agree({})
         save_state(work.state_file("network"), state, "key")
         work.close()
-    work = Workspace(tmp_path / "model", resume=True)
+    work = RunDirectory(tmp_path / "model", resume=True)
     work.finish()
     work.close()
     assert names(folder) == sorted(mine)
@@ -252,17 +252,17 @@ def test_a_folder_in_which_no_run_has_worked_is_not_taken_over(tmp_path: Path, n
     (folder / name).write_text("mine")
     for resume in (True, False):
         with pytest.raises(ConfigError, match=f"{name} in it was not written by a run"):
-            Workspace(tmp_path / "model", resume)
+            RunDirectory(tmp_path / "model", resume)
     assert names(folder) == [name]
 
 
 @pytest.mark.skipif(os.name != "posix", reason="POSIX has such files")
 def test_a_pipe_in_the_place_of_a_state_is_an_error(tmp_path: Path) -> None:
     """Reading or writing it would wait for ever."""
-    Workspace(tmp_path / "model", resume=False).close()
+    RunDirectory(tmp_path / "model", resume=False).close()
     os.mkfifo(tmp_path / "model.partial" / "network.npz")
     with pytest.raises(ConfigError, match=r"network\.npz in it was not written by a run"):
-        Workspace(tmp_path / "model", resume=False)
+        RunDirectory(tmp_path / "model", resume=False)
 
 
 def test_one_run_at_a_time(tmp_path: Path) -> None:
@@ -275,11 +275,11 @@ def test_one_run_at_a_time(tmp_path: Path) -> None:
         assert held.wait(60)
         for resume in (True, False):
             with pytest.raises(ConfigError, match="another run works here"):
-                Workspace(tmp_path / "model", resume)
+                RunDirectory(tmp_path / "model", resume)
     finally:
         process.kill()
         process.join()
-    Workspace(tmp_path / "model", resume=True).close()  # a killed run holds nothing
+    RunDirectory(tmp_path / "model", resume=True).close()  # a killed run holds nothing
 
 
 def test_a_place_that_cannot_be_written_is_an_error(tmp_path: Path) -> None:
@@ -287,4 +287,4 @@ def test_a_place_that_cannot_be_written_is_an_error(tmp_path: Path) -> None:
     (tmp_path / "model.partial").write_text("text")
     for out in (tmp_path / "file" / "model", tmp_path / "model"):
         with pytest.raises(ConfigError, match="cannot write to"):
-            Workspace(out, resume=False)
+            RunDirectory(out, resume=False)

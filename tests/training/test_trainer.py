@@ -21,21 +21,20 @@ from rnnparse.models.forest_dataset import ForestStore
 from rnnparse.models.parameters import Parameters
 from rnnparse.optim.adagrad import _known_optimizers, make_optimizer
 from rnnparse.training.checkpoint import TrainingState, load_state, save_state
-from rnnparse.training.prepare import Problem, _example, make_problem
-from rnnparse.training.trainer import (
+from rnnparse.training.dev_selection import (
     BETAS,
     best_epoch,
-    bracket_totals,
-    check_optimizer,
     choose,
     f1_of,
     score_all,
-    train_network,
+    score_on_dev,
 )
+from rnnparse.training.prepare import Problem, _example, make_problem
+from rnnparse.training.trainer import check_optimizer
 from rnnparse.trees.cleaning import words
 from tests.grammar.small import trees
 from tests.models.reference import tree_score
-from tests.training.problems import small_config, small_lists, small_problem
+from tests.training.problems import small_config, small_lists, small_problem, train_network
 
 # After _tensorflow, so that TensorFlow starts quietly.
 from rnnparse.losses.structured import structured_hinge  # isort: skip
@@ -63,8 +62,7 @@ def far(parameters: Parameters) -> Parameters:
 
 def run(config: TrainingConfig, initial: Parameters | None = None, **more: Any) -> TrainingState:
     start = problem().initial if initial is None else initial
-    arguments = {"progress": False, **more}
-    return train_network(start, problem().store, problem().tuning, config, **arguments)
+    return train_network(start, problem().store, problem().dev, config, **more)
 
 
 def assert_close(one: Parameters, other: Parameters, tolerance: float) -> None:
@@ -135,7 +133,7 @@ def test_the_log_gives_the_objective_as_a_plain_count_does() -> None:
     """One batch of the whole training set: its hinge is that of the weights before the step."""
     config = small_config(batch_size=COUNT, kappa=0.7, l2=0.02, jackknife=3)
     initial = exact(far(problem(3).initial))
-    state = train_network(initial, problem(3).store, None, config, epochs=1, progress=False)
+    state = train_network(initial, problem(3).store, None, config, epochs=1)
     lists = small_lists(COUNT, jackknife=3)
     hinges = []
     for parse, gold in zip(lists.train, trees(COUNT), strict=True):
@@ -161,7 +159,7 @@ def test_the_log_gives_the_objective_as_a_plain_count_does() -> None:
 def test_training_lowers_the_objective() -> None:
     config = small_config(jackknife=3, learning_rate=0.05)
     arguments = (problem(3).initial, problem(3).store, None, config)
-    history = train_network(*arguments, epochs=6, progress=False).history
+    history = train_network(*arguments, epochs=6).history
     objective = [entry["objective"] for entry in history]
     assert objective[-1] < 0.8 * objective[0]
     assert history[-1]["loss"] < 0.8 * history[0]["loss"]
@@ -184,7 +182,7 @@ def test_the_engines_train_alike() -> None:
 def test_scores_are_those_of_each_tree() -> None:
     lists = small_lists(COUNT)
     initial = exact(far(problem().initial))
-    tuning = problem().tuning
+    tuning = problem().dev
     assert tuning is not None
     scores = score_all(initial, tuning.store)
     expected = [
@@ -197,7 +195,7 @@ def test_scores_are_those_of_each_tree() -> None:
 
 @pytest.mark.parametrize("beta", [0.0, 0.1, 3.0])
 def test_the_chosen_candidate_is_the_best_by_both_scores(beta: float) -> None:
-    tuning = problem().tuning
+    tuning = problem().dev
     assert tuning is not None
     store = tuning.store
     scores = score_all(far(problem().initial), store)
@@ -209,13 +207,14 @@ def test_the_chosen_candidate_is_the_best_by_both_scores(beta: float) -> None:
 
 
 def test_dev_brackets_of_each_beta_are_those_of_its_choices() -> None:
-    tuning = problem().tuning
+    tuning = problem().dev
     assert tuning is not None
     parameters = far(problem().initial)
     scores = score_all(parameters, tuning.store)
-    totals = bracket_totals(parameters, tuning)
+    totals, chosen = score_on_dev(parameters, tuning)
     for i, beta in enumerate(BETAS):
         picks = choose(scores, tuning.store, beta)
+        assert chosen[i].tolist() == picks.tolist()
         assert totals[i].tolist() == [
             sum(c.matched[k] for c, k in zip(tuning.counts, picks, strict=True)),
             sum(c.test[k] for c, k in zip(tuning.counts, picks, strict=True)),
@@ -249,10 +248,10 @@ def test_the_earliest_of_equal_epochs_is_the_best(f1: list[float], best: int) ->
 def test_training_stops_when_dev_shows_no_gain(monkeypatch: pytest.MonkeyPatch) -> None:
     values = iter([1.0, 3.0, 2.0, 3.0, 9.0])
 
-    def totals(parameters: Parameters, tuning: object) -> np.ndarray:
-        return np.array([[next(values), 100, 100]])
+    def scores(parameters: Parameters, dev: object) -> tuple[np.ndarray, np.ndarray]:
+        return np.array([[next(values), 100, 100]]), np.zeros((1, 6), np.int64)
 
-    monkeypatch.setattr("rnnparse.training.trainer.bracket_totals", totals)
+    monkeypatch.setattr("rnnparse.training.dev_selection.score_on_dev", scores)
     seen: list[Parameters] = []
     config = small_config(epochs=9, patience=2, averaging=False)
     state = run(config, on_epoch=lambda s: seen.append(s.parameters))
@@ -271,7 +270,6 @@ def test_without_dev_the_last_epoch_counts() -> None:
         problem().store,
         None,
         small_config(averaging=False),
-        progress=False,
         epochs=3,
     )
     assert state.epoch == 3
@@ -294,7 +292,6 @@ def test_averaged_weights_are_the_mean_of_those_after_the_first_epoch() -> None:
         small_config(),
         epochs=5,
         on_epoch=keep,
-        progress=False,
     )
     assert_close(means[0], seen[0], 0)
     for epoch in range(1, 5):
@@ -380,9 +377,7 @@ def test_a_treebank_of_two_trees_of_one_word() -> None:
     lists = Lists(grammar, [decoder.parse(words(tree), 5) for tree in tiny], [])
     small = make_problem(lists, tiny, [], None, small_config())
     assert len(small.keys) == 1
-    state = train_network(
-        small.initial, small.store, None, small_config(), epochs=2, progress=False
-    )
+    state = train_network(small.initial, small.store, None, small_config(), epochs=2)
     assert all(np.isfinite(array).all() for array in state.best)
 
 

@@ -14,7 +14,7 @@ from nltk.tree import Tree
 from rnnparse.evaluation import evaluate
 from rnnparse.inference.decoder import Decoder
 from rnnparse.inference.forest import Forest, ForestBuilder, candidate_tree
-from rnnparse.training.data import bracket_counts
+from rnnparse.training.candidate_brackets import bracket_counts
 from rnnparse.trees.cleaning import tags, words
 from rnnparse.trees.heads import HeadTable
 from tests.evaluation.strategies import plain_spans
