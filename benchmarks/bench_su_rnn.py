@@ -35,7 +35,8 @@ from rnnparse.models.frozen_weights import Frozen
 from rnnparse.models.objective import adagrad_step, loss_gradients
 from rnnparse.models.parameters import Parameters, initial_parameters
 from rnnparse.models.scorer import Scorer
-from rnnparse.optim.adagrad import AdaGrad, make_optimizer
+from rnnparse.optim.adagrad import AdaGrad
+from rnnparse.optim.optimizers import make_optimizer
 
 # After _tensorflow, so that TensorFlow starts quietly.
 from rnnparse.losses.structured import structured_hinge  # isort: skip

@@ -46,15 +46,15 @@ class TrainingConfig:
         epochs: most passes over the training set.
         patience: stop after so many epochs without a better dev F1.
         batch_size: sentences a step.
-        learning_rate: α; for Levenberg–Marquardt the first and least damping μ.
+        learning_rate: α.
         l2: λ of λ/2 (‖W‖² + ‖v‖²).
         kappa: κ, the margin for each wrong labelled span.
         averaging: give the mean of the weights over the epochs, not those of one epoch.
         objective: `hinge`, the structured hinge; `squared-hinge`, its square; `perceptron`, without
             a margin; `mmi`, −log of the target's probability among the candidates; `risk`, the
             expected margin.
-        optimizer: `adagrad` as in the paper, any Keras optimiser by name, or `levenberg-marquardt`
-            for v alone; see `rnnparse.training.lm_step`.
+        optimizer: `adagrad` as in the paper, or another Keras optimiser by name; see
+            `rnnparse.optim.make_optimizer`.
         engine: `numba` (fast on a CPU) or `tensorflow`.
         tie: which maximiser the subgradient follows at ties: first, uniform or gold.
         target: what a sentence is trained towards: its `gold` tree, or the `oracle`, the best of

@@ -12,7 +12,6 @@ GROWTH = 1e6
 """A run has diverged when its objective is so many times what it was at the start."""
 
 _FACTOR = 10  # by which a rate that diverged is lowered first
-_DAMPED = "levenberg-marquardt"
 
 
 def is_beyond(objective: float, start: float) -> bool:
@@ -26,20 +25,16 @@ def is_beyond(objective: float, start: float) -> bool:
     return not math.isfinite(objective) or objective > GROWTH * max(start, 1.0)
 
 
-def change_rate(rate: float | None, factor: float, optimizer: str = "") -> str:
+def change_rate(rate: float | None, factor: float) -> str:
     """The advice to make steps longer or shorter: "divide the rate by 10 (30 → 3)".
 
     Args:
         rate: the present one; None where it is not known.
         factor: how many times as long the steps are to be.
-        optimizer: Levenberg–Marquardt has a damping instead, which makes steps shorter.
     """
-    name = "rate"
-    if optimizer.lower() == _DAMPED:
-        name, factor = "damping", 1 / factor
     times, verb = (factor, "multiply") if factor > 1 else (1 / factor, "divide")
     to = "" if rate is None else f" ({rate:g} → {rate * factor:.3g})"
-    return f"{verb} the {name} by {times:.3g}{to}"
+    return f"{verb} the rate by {times:.3g}{to}"
 
 
 def describe(config: TrainingConfig, epoch: int, objective: float, before: int) -> str:
@@ -51,12 +46,11 @@ def describe(config: TrainingConfig, epoch: int, objective: float, before: int) 
         objective: its last value.
         before: how many epochs came before it.
     """
-    name = "damping" if config.optimizer.lower() == _DAMPED else "learning rate"
     size = f"has grown to {objective:.3g}" if math.isfinite(objective) else "is not finite"
     plural = "s" if before > 1 else ""
     count = f"only the {before} epoch{plural} before that can be used" if before else "no model"
-    advice = change_rate(config.learning_rate, 1 / _FACTOR, config.optimizer)
+    advice = change_rate(config.learning_rate, 1 / _FACTOR)
     return (
-        f"training diverged in epoch {epoch} with {config.optimizer} at the {name} "
+        f"training diverged in epoch {epoch} with {config.optimizer} at the learning rate "
         f"{config.learning_rate:g}: the objective {size}; {count}; {advice}"
     )

@@ -46,7 +46,7 @@ def studies(monkeypatch: pytest.MonkeyPatch) -> list[ParserStudy]:
 
 def test_every_axis_has_an_option(studies: list[ParserStudy]) -> None:
     axes = {
-        "optimizer": "adam,levenberg-marquardt",
+        "optimizer": "adam,sgd",
         "learning_rate": "log:1e-4:1:9",
         "batch_size": "256,512",
         "l2": "0.1,0",
@@ -55,7 +55,6 @@ def test_every_axis_has_an_option(studies: list[ParserStudy]) -> None:
         "objective": "hinge,mmi",
         "tie": "uniform",
         "epochs": "3",
-        "damping": "1,10",
         "seeds": "0,7",
     }
     words = [word for name, text in axes.items() for word in (f"--{name.replace('_', '-')}", text)]
@@ -185,10 +184,7 @@ def test_closed_streams_are_no_error_and_no_place_for_other_files(tmp_path: Path
         (["range", "missing.mrg", "--updates", "3"], "at least 20 updates"),
         (["range", "missing.mrg", "--optimizer", "adem"], "unknown optimizer 'adem'"),
         (["range", "missing.mrg", "--freeze", "*"], "all weights are frozen"),
-        (
-            ["range", "missing.mrg", "--optimizer", "levenberg-marquardt"],
-            "has a damping, no learning rate",
-        ),
+        (["range", "missing.mrg", "--optimizer", "levenberg-marquardt"], "use adagrad or adam"),
     ],
 )
 def test_errors_are_one_line(

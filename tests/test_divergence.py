@@ -83,9 +83,8 @@ def test_what_is_beyond_all_bounds(objective: float, start: float, beyond: bool)
 
 
 def test_advice_names_the_other_rate() -> None:
-    assert change_rate(30.0, 0.1, "sgd") == "divide the rate by 10 (30 → 3)"
+    assert change_rate(30.0, 0.1) == "divide the rate by 10 (30 → 3)"
     assert change_rate(None, 3.0) == "multiply the rate by 3"
-    assert change_rate(1.0, 0.1, "levenberg-marquardt") == "multiply the damping by 10 (1 → 10)"
 
 
 # -- whole runs --------------------------------------------------------------------------------

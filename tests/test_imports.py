@@ -75,6 +75,7 @@ WITH_TENSORFLOW = {
     "optim.levenberg_marquardt",
     "optim.gradient_transforms",
     "optim.normal_equations",
+    "optim.optimizers",
     "optim.per_example_model",
     "optim.robust_loss",
     "optim.seeds",

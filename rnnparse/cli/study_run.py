@@ -28,7 +28,7 @@ on with a study that was stopped, and another grid adds what is new in it. At th
 EPILOG = """\
 Values are separated by commas; log:1e-4:1:9 are nine from 0.0001 to 1 by equal factors, lin:0:1:5
 five by equal steps. Optimizers: sgd, momentum (0.9), adagrad (as in the paper), keras-adagrad,
-adam, levenberg-marquardt (of the score vectors alone), and any other of Keras. Presets:
+adam, and any other of Keras. Presets:
 
   quick      sgd at the rates 1, 0.3 and 0.1, adagrad at 0.1, 0.03 and 0.01, adam at 0.03, 0.01
              and 0.003, four epochs each
@@ -55,7 +55,6 @@ _AXES = (
     ("--objective", "NAMES", f"what is minimised: {', '.join(OBJECTIVES)}"),
     ("--tie", "NAMES", f"which of several worst candidates counts: {', '.join(TIES)}"),
     ("--epochs", "NUMBERS", "passes over the sentences (default: 5)"),
-    ("--damping", "NUMBERS", "first and least dampings of levenberg-marquardt, in place of rates"),
     ("--seeds", "NUMBERS", "every setting runs once with each (default: 0)"),
 )
 _SHARED = ("treebank", "dev", "vectors", "kbest", "heads", "jackknife", "patience", "freeze")
@@ -212,7 +211,7 @@ def _grid(args: argparse.Namespace) -> Grid:
     from rnnparse.parser_study.grid import AXES, Grid
 
     given = vars(args)
-    axes = {name: given[name] for name in (*AXES, "seeds", "damping") if name in given}
+    axes = {name: given[name] for name in (*AXES, "seeds") if name in given}
     shared = {name: given[name] for name in _SHARED if name in given} | given_style(args)
     if args.grid is not None:
         grid = Grid.from_toml(args.grid, axes)

@@ -128,8 +128,7 @@ def _add_learning(parser: argparse.ArgumentParser) -> None:
     option(
         group,
         "--optimizer",
-        "adagrad, a Keras optimizer by name, or levenberg-marquardt (with --objective "
-        "squared-hinge --freeze W --freeze vectors; the learning rate is the damping)",
+        "adagrad, or another Keras optimizer by name",
         "NAME",
     )
     option(group, "--target", "learn towards the gold tree or the best candidate", choices=TARGETS)

@@ -1,5 +1,4 @@
 from rnnparse.optim.adagrad import AdaGrad as AdaGrad
-from rnnparse.optim.adagrad import make_optimizer as make_optimizer
 from rnnparse.optim.bounds import Bounds as Bounds
 from rnnparse.optim.convergence import MinimizeResult as MinimizeResult
 from rnnparse.optim.convergence import StepResult as StepResult
@@ -17,6 +16,7 @@ from rnnparse.optim.gradient_transforms import sign as sign
 from rnnparse.optim.gradient_transforms import weight_each as weight_each
 from rnnparse.optim.least_squares import fit_least_squares as fit_least_squares
 from rnnparse.optim.levenberg_marquardt import LevenbergMarquardt as LevenbergMarquardt
+from rnnparse.optim.optimizers import make_optimizer as make_optimizer
 from rnnparse.optim.per_example_gradients import ExampleGradients as ExampleGradients
 from rnnparse.optim.per_example_gradients import example_gradients as example_gradients
 from rnnparse.optim.per_example_model import PerExampleModel as PerExampleModel

@@ -1,15 +1,10 @@
-"""Diagonal AdaGrad exactly as in Socher et al. (2013), and Keras optimisers by name."""
+"""Diagonal AdaGrad exactly as in Socher et al. (2013)."""
 
 from __future__ import annotations
 
-import inspect
-from functools import partial
 from typing import Any
 
-import keras
-import tensorflow as tf
-
-from rnnparse.errors import ConfigError
+from rnnparse._tensorflow import keras, tf
 
 
 @keras.saving.register_keras_serializable("rnnparse")
@@ -62,38 +57,3 @@ def _sum_repeated(gradient: tf.IndexedSlices) -> tuple[tf.Tensor, tf.Tensor]:
     """Rows without repetition, and the sum of the values for each."""
     rows, place = tf.unique(gradient.indices)
     return rows, tf.math.unsorted_segment_sum(gradient.values, place, tf.shape(rows)[0])
-
-
-def _known_optimizers() -> dict[str, Any]:
-    """What makes optimisers, by their names in lower case.
-
-    Keras's Adagrad is `keras-adagrad`, and gradient descent with a momentum of 0.9 is `momentum`.
-    """
-    known: dict[str, Any] = {
-        name.lower(): member
-        for name, member in vars(keras.optimizers).items()
-        if isinstance(member, type)
-        and issubclass(member, keras.optimizers.Optimizer)
-        # Neither the base class nor wrappers around other optimisers.
-        and member is not keras.optimizers.Optimizer
-        and "learning_rate" in inspect.signature(member).parameters
-    }
-    known["keras-adagrad"] = known["adagrad"]
-    known["momentum"] = partial(keras.optimizers.SGD, momentum=0.9, name="momentum")
-    known["adagrad"] = AdaGrad
-    return known
-
-
-def make_optimizer(name: str, learning_rate: float) -> Any:
-    """An optimiser by its name, whatever the case: `adagrad` (ours), `adam`, `sgd` …
-
-    Raises:
-        ConfigError: no such optimiser; the message lists them.
-    """
-    known = _known_optimizers()
-    try:
-        return known[name.lower()](learning_rate=learning_rate)
-    except KeyError:
-        raise ConfigError(
-            f"unknown optimizer {name!r}; known are {', '.join(sorted(known))}"
-        ) from None

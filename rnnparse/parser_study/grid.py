@@ -24,11 +24,9 @@ if sys.version_info >= (3, 11):
 else:
     import tomli as tomllib
 
-__all__ = ["AXES", "LM", "OPTIMIZERS", "PRESETS", "Grid", "Space", "Trial"]
+__all__ = ["AXES", "OPTIMIZERS", "PRESETS", "Grid", "Space", "Trial"]
 
-LM = "levenberg-marquardt"
-
-OPTIMIZERS = ("sgd", "momentum", "adagrad", "keras-adagrad", "adam", LM)
+OPTIMIZERS = ("sgd", "momentum", "adagrad", "keras-adagrad", "adam")
 """`adagrad` as in the paper, `momentum` with 0.9. Keras's other optimisers can be named, too."""
 
 AXES = (
@@ -67,7 +65,7 @@ _SHARED = tuple(
     for field in fields(TrainingConfig)
     if field.name not in (*AXES, "seed", "jobs", "tensorboard")
 )
-_OPTIONS = (*AXES, "seeds", "damping")
+_OPTIONS = (*AXES, "seeds")
 _LONGEST = 2**20  # bytes of a file
 
 
@@ -79,9 +77,7 @@ class Grid(Space):
         axes: values for each of `AXES`; those that are not given have one, the default.
         seeds: each setting runs once for each.
         fixed: settings of `TrainingConfig` that all trials share, such as `kbest`.
-        rates: learning rates of single optimisers, in place of those that all have. For
-            Levenberg–Marquardt a rate is the initial damping μ₀, and the objective is always the
-            squared hinge.
+        rates: learning rates of single optimisers, in place of the shared ones.
         further: settings beyond the grid, such as the best ones with more epochs; those that the
             grid has are dropped.
 
@@ -131,9 +127,9 @@ class Grid(Space):
 
         Args:
             options: by axis; None counts as not given. A value is a single one, a list, or text as
-                in `rnnparse.parser_study.axis_text`. Besides the axes there may be `seeds`, and
-                `damping` for the rates of levenberg-marquardt. `learning_rate` may be a mapping
-                from optimisers to values; its `default` is for those that it does not name.
+                in `rnnparse.parser_study.axis_text`. Besides the axes there may be `seeds`.
+                `learning_rate` may be a mapping from optimisers to values; its `default` is for
+                those that it does not name.
             preset: one of `PRESETS`, in place of the defaults.
             fixed: settings that all trials share.
 
@@ -147,11 +143,9 @@ class Grid(Space):
             rates = dict(given.pop("learning_rate"))
             if "default" in rates:
                 given["learning_rate"] = rates.pop("default")
-        if "damping" in given:
-            rates[LM] = given.pop("damping")
         axes = {name: _read(name, value) for name, value in given.items()}
         seeds = axes.pop("seeds", (0,))
-        own = {name: _read(_rate_of(name), value) for name, value in rates.items()}
+        own = {name: _read("learning_rate", value) for name, value in rates.items()}
         usual = dict(_preset(preset))
         if isinstance(usual.get("learning_rate"), Mapping):
             each = usual.pop("learning_rate")
@@ -202,8 +196,6 @@ class Grid(Space):
             for rate in own or (config["learning_rate"],):
                 setting = {**config, "learning_rate": rate}
                 setting["patience"] = self.fixed.get("patience", setting["epochs"])
-                if config["optimizer"] == LM:
-                    setting["objective"] = "squared-hinge"
                 configs[canonical(setting)] = setting
         configs |= {canonical(setting): dict(setting) for setting in self.further}
         return list(configs.values())
@@ -226,16 +218,11 @@ class Grid(Space):
         rates = {}
         for name, values in self.rates.items():
             optimizer = _checked("optimizer", (name,))[0]
-            called = _rate_of(optimizer)
             if optimizer not in self.axes["optimizer"]:
                 raise ConfigError(
-                    f"{called}: {optimizer} has its own, but is not among the optimizers"
+                    f"learning_rate: {optimizer} has its own, but is not among the optimizers"
                 )
-            try:
-                rates[optimizer] = _checked("learning_rate", plain_axis(called, values))
-            except ConfigError as error:
-                message = str(error).replace("learning_rate", called, 1)
-                raise ConfigError(message) from None
+            rates[optimizer] = _checked("learning_rate", plain_axis("learning_rate", values))
         return rates
 
 
@@ -246,11 +233,6 @@ def check_setting(config: Mapping[str, Any]) -> None:
     if missing:
         raise ConfigError(f"a setting of a grid lacks {', '.join(missing)}")
     TrainingConfig.from_dict(config)
-
-
-def _rate_of(optimizer: str) -> str:
-    """What people call the learning rate of an optimiser."""
-    return "damping" if optimizer.lower() == LM else "learning_rate"
 
 
 def _preset(name: str | None) -> dict[str, Any]:
@@ -267,8 +249,7 @@ def _given(options: Mapping[str, Any]) -> dict[str, Any]:
 
 def _read(name: str, value: Any) -> tuple[Any, ...]:
     """Values from text, a list that may have texts in it, or a single value."""
-    special = {"seeds": int, "damping": float}
-    kind = special.get(name) or type(getattr(_DEFAULTS, name))
+    kind = int if name == "seeds" else type(getattr(_DEFAULTS, name))
     values: list[Any] = []
     try:
         for part in value if isinstance(value, (list, tuple)) else [value]:
@@ -285,8 +266,7 @@ def _checked(name: str, values: Sequence[Any]) -> tuple[Any, ...]:
         checked = [value.lower() for value in checked]
         for value in checked:
             if value not in OPTIMIZERS:
-                import rnnparse._tensorflow  # noqa: F401  first, as it imports TensorFlow quietly
-                from rnnparse.optim.adagrad import make_optimizer
+                from rnnparse.optim.optimizers import make_optimizer
 
                 make_optimizer(value, _DEFAULTS.learning_rate)
     return plain_axis(name, checked)

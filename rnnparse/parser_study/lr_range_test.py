@@ -4,14 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 
 from rnnparse.config import TrainingConfig
-from rnnparse.errors import ConfigError
 from rnnparse.models.frozen_weights import check_fields
-from rnnparse.parser_study.grid import LM
 from rnnparse.parser_study.shared_forests import read_problem
 from rnnparse.study.lr_range_test import HIGH, LOW, UPDATES, Sweep, sweep
 from rnnparse.study.range_result import RangeTest
@@ -36,16 +33,15 @@ def parser_range_test(
         low, high, updates: as for `sweep`.
 
     Raises:
-        ConfigError: the optimizer is Levenberg–Marquardt, which has no learning rate; or as for
-            `Sweep` and `make_step`.
+        ConfigError: as for `Sweep` and `GradientStep`.
     """
     from rnnparse.models.cvg import CVG
-    from rnnparse.training.steps import make_step
+    from rnnparse.training.steps import GradientStep
 
     check_range_test(config, low=low, high=high, updates=updates)
     problem = read_problem(path, config).problem
     model = CVG(problem.initial, config.engine)
-    step: Any = make_step(model, config, problem.frozen(config.freeze))
+    step = GradientStep(model, config, problem.frozen(config.freeze))
     batches = _batches(len(problem.store), config)
 
     def update(rate: float) -> float:
@@ -60,8 +56,6 @@ def check_range_test(
     config: TrainingConfig, *, low: float = LOW, high: float = HIGH, updates: int = UPDATES
 ) -> None:
     """Raise the ConfigError of `parser_range_test` at once, before k-best lists are made."""
-    if config.optimizer.lower() == LM:
-        raise ConfigError(f"{LM} has a damping, no learning rate; try dampings in a study")
     check_optimizer(config)
     check_fields(config.freeze)
     Sweep(low, high, updates)

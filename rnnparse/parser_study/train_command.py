@@ -7,7 +7,6 @@ from collections.abc import Callable, Mapping
 from typing import Any
 
 from rnnparse.config import TrainingConfig
-from rnnparse.parser_study.grid import LM
 
 
 def train_command(
@@ -33,8 +32,6 @@ def train_command(
         'rnnparse train --optimizer adam --learning-rate 0.001 --l2 1e-05 --seed 1 --out model'
     """
     given = dict(fixed or {}) | dict(config)
-    if given.get("optimizer") == LM:
-        given |= {"objective": "squared-hinge", "freeze": ["vectors", "W"]}
     if seed is not None:
         given["seed"] = seed
     settings = TrainingConfig.from_dict(given).to_dict()

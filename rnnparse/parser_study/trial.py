@@ -15,7 +15,6 @@ from rnnparse.config import TrainingConfig
 from rnnparse.files import read_arrays, write_arrays
 from rnnparse.models.frozen_weights import Frozen
 from rnnparse.parser_study.convex import CONVEX, Optimum, ScoreVectorProblem, descent_bound
-from rnnparse.parser_study.grid import LM
 from rnnparse.parser_study.shared_forests import SharedProblem, read_problem
 from rnnparse.training.checkpoint import TrainingState
 from rnnparse.training.data import fingerprint
@@ -67,8 +66,6 @@ class ParserTrial:
 def training_config(base: TrainingConfig, config: Mapping[str, Any], seed: int) -> TrainingConfig:
     """The settings of a trial as those of a training run."""
     given = {**base.to_dict(), **config, "seed": seed, "telemetry": True, "tensorboard": None}
-    if given["optimizer"] == LM:
-        given |= {"objective": "squared-hinge", "freeze": ["vectors", "W"], "freeze_epochs": 0}
     return TrainingConfig.from_dict(given)
 
 

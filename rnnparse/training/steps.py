@@ -1,4 +1,4 @@
-"""One step of training on a minibatch, by the optimiser that the settings name."""
+"""One training step on a minibatch."""
 
 from __future__ import annotations
 
@@ -7,13 +7,11 @@ from collections.abc import Sequence
 import numpy as np
 
 from rnnparse.config import TrainingConfig
-from rnnparse.errors import ConfigError
 from rnnparse.models.batch import LevelBatch
 from rnnparse.models.cvg import CVG
-from rnnparse.models.frozen_weights import NOTHING, Frozen, check_fields
-from rnnparse.optim.adagrad import make_optimizer
+from rnnparse.models.frozen_weights import NOTHING, Frozen
 from rnnparse.optim.freezing import FrozenRows, rebuild_optimizer
-from rnnparse.training.lm_step import LM, LevenbergMarquardtStep, check_settings
+from rnnparse.optim.optimizers import make_optimizer
 from rnnparse.training.network_telemetry import NetworkTelemetry
 
 
@@ -69,36 +67,3 @@ class GradientStep:
         """Go on from what `state` gave, under the same settings and frozen weights."""
         for variable, value in zip(self.optimizer.variables, state, strict=True):
             variable.assign(value)
-
-
-Step = GradientStep | LevenbergMarquardtStep
-
-
-def make_step(
-    model: CVG,
-    config: TrainingConfig,
-    frozen: Frozen = NOTHING,
-    telemetry: NetworkTelemetry | None = None,
-) -> Step:
-    """The step that the settings name; arguments as for `GradientStep`.
-
-    Raises:
-        ConfigError: as `check_step`.
-    """
-    kind = LevenbergMarquardtStep if _is_lm(config) else GradientStep
-    return kind(model, config, frozen, telemetry)
-
-
-def check_step(config: TrainingConfig) -> None:
-    """Raise ConfigError for an unknown optimiser, or for settings that it cannot work with."""
-    if _is_lm(config):
-        check_settings(config, check_fields(config.freeze))
-        return
-    try:
-        make_optimizer(config.optimizer, config.learning_rate)
-    except ConfigError as error:
-        raise ConfigError(f"{error}; and {LM}") from None
-
-
-def _is_lm(config: TrainingConfig) -> bool:
-    return config.optimizer.lower() == LM

@@ -21,7 +21,7 @@ from rnnparse.models.parameters import Parameters
 from rnnparse.training.checkpoint import TrainingState
 
 if TYPE_CHECKING:
-    from rnnparse.training.steps import Step
+    from rnnparse.training.steps import GradientStep
 
 
 def training_epochs(
@@ -60,12 +60,12 @@ def training_epochs(
     # Imported late: TensorFlow takes as much memory as making the k-best lists did.
     from rnnparse.models.cvg import CVG
     from rnnparse.training.network_telemetry import NetworkTelemetry
-    from rnnparse.training.steps import make_step
+    from rnnparse.training.steps import GradientStep
 
     model = CVG(state.parameters, config.engine)
     telemetry = NetworkTelemetry(model, store, config, state.epoch) if config.telemetry else None
     now = _frozen_in(max(state.epoch - 1, 0), config, frozen)
-    step = make_step(model, config, now, telemetry)
+    step = GradientStep(model, config, now, telemetry)
     if state.epoch:
         _restore(step, state)
     while state.epoch < config.epochs and state.diverged is None:
@@ -88,7 +88,7 @@ def training_epochs(
         yield state
 
 
-def _restore(step: Step, state: TrainingState) -> None:
+def _restore(step: GradientStep, state: TrainingState) -> None:
     try:
         step.restore(state.optimizer)
     except (ValueError, TypeError) as error:
@@ -112,12 +112,11 @@ def _frozen_in(epoch: int, config: TrainingConfig, frozen: Frozen) -> Frozen:
 
 
 def check_optimizer(config: TrainingConfig) -> None:
-    """Raise ConfigError for a wrong optimiser at once, not after hours of making lists."""
-    if config.optimizer != TrainingConfig.optimizer:  # the default needs no TensorFlow to check
-        import rnnparse._tensorflow  # noqa: F401  (it starts TensorFlow quietly)
-        from rnnparse.training.steps import check_step
+    """Raise ConfigError for an unknown optimiser at once, before the k-best lists are made."""
+    if config.optimizer != TrainingConfig.optimizer:  # checking the others imports TensorFlow
+        from rnnparse.optim.optimizers import make_optimizer
 
-        check_step(config)
+        make_optimizer(config.optimizer, config.learning_rate)
 
 
 def _running_mean(state: TrainingState) -> Parameters:
@@ -134,7 +133,7 @@ def _running_mean(state: TrainingState) -> Parameters:
 
 
 def _epoch(
-    step: Step,
+    step: GradientStep,
     store: ForestStore,
     config: TrainingConfig,
     epoch: int,

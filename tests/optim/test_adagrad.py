@@ -9,8 +9,9 @@ import pytest
 import tensorflow as tf
 
 from rnnparse.errors import ConfigError
-from rnnparse.optim.adagrad import AdaGrad, make_optimizer
+from rnnparse.optim.adagrad import AdaGrad
 from rnnparse.optim.adagrad_arrays import adagrad_all, adagrad_rows
+from rnnparse.optim.optimizers import make_optimizer
 
 
 def variable(values: Any, dtype: str = "float64") -> keras.Variable:

@@ -8,11 +8,12 @@ import pytest
 import tensorflow as tf
 
 from rnnparse.errors import ConfigError
-from rnnparse.optim.adagrad import AdaGrad, _known_optimizers
+from rnnparse.optim.adagrad import AdaGrad
+from rnnparse.optim.optimizers import known_optimizers
 from rnnparse.optim.slots import rebuild_optimizer, variable_path, variable_slots
 
 SHAPES = {"a": (3, 4), "b": (4,), "c": (4, 4)}
-OPTIMIZERS = _known_optimizers()
+OPTIMIZERS = known_optimizers()
 
 
 def variables(names: str = "abc", seed: int = 0) -> list[Any]:

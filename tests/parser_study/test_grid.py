@@ -17,7 +17,7 @@ from hypothesis import strategies as st
 from rnnparse.config import TrainingConfig
 from rnnparse.errors import ConfigError
 from rnnparse.parser_study.axis_text import parse_values
-from rnnparse.parser_study.grid import AXES, LM, PRESETS, Grid
+from rnnparse.parser_study.grid import AXES, PRESETS, Grid
 from rnnparse.study.records import trial_id
 from rnnparse.study.search_space import Space, overview
 
@@ -220,29 +220,6 @@ def test_values_have_the_types_of_their_axes() -> None:
     assert type(from_values.axes["learning_rate"][0]) is float
 
 
-def test_levenberg_marquardt_has_its_damping_and_its_objective() -> None:
-    grid = Grid.from_options(
-        {
-            "optimizer": f"adam,{LM}",
-            "learning_rate": "0.1,0.01",
-            "damping": "log:1e-3:100:3",
-            "objective": "hinge,squared-hinge",
-        }
-    )
-    found = {
-        (t.config["optimizer"], t.config["learning_rate"], t.config["objective"])
-        for t in grid.trials()
-    }
-    assert found == {
-        *product(["adam"], [0.1, 0.01], ["hinge", "squared-hinge"]),
-        *product([LM], [0.001, 0.316, 100.0], ["squared-hinge"]),
-    }
-    assert len(grid.trials()) == len(found)
-    shared = Grid.from_options({"optimizer": LM, "learning_rate": "1,10"})
-    assert {t.config["learning_rate"] for t in shared.trials()} == {1.0, 10.0}
-    assert {t.config["objective"] for t in shared.trials()} == {"squared-hinge"}
-
-
 def test_optimizers_may_have_rates_of_their_own() -> None:
     grid = Grid.from_options(
         {
@@ -310,9 +287,9 @@ def test_any_optimizer_of_keras_may_be_named() -> None:
         ({"objective": "hing"}, {}, "objective must be one of hinge"),
         ({"tie": "last"}, {}, "tie must be one of first"),
         ({"seeds": "a"}, {}, "seeds: 'a' is not a number"),
-        ({"damping": "1"}, {}, "^damping: levenberg-marquardt has its own, but is not among"),
-        ({"damping": "0", "optimizer": LM}, {}, "^damping must be positive, not 0"),
-        ({"damping": "x", "optimizer": LM}, {}, "^damping: 'x' is not a number"),
+        ({"optimizer": "levenberg-marquardt"}, {}, "no longer .*: use adagrad or adam"),
+        ({"learning_rate": {"sgd": ["x"]}, "optimizer": "sgd"}, {}, "^learning_rate: 'x' is not a"),
+        ({"learning_rate": {"sgd": [0]}, "optimizer": "sgd"}, {}, "^learning_rate must be pos"),
         ({"learning_rate": {"sgd": [1]}}, {}, "^learning_rate: sgd has its own, but is not among"),
         ({}, {"fixed": {"freeze": ["Q"]}}, "no variable matches 'Q'; known are vectors, W, v"),
         ({}, {"fixed": {"freeze": ["*"]}}, "all weights are frozen"),
@@ -340,11 +317,11 @@ FILE = """\
 preset = "question"
 
 [grid]
-optimizer = ["adam", "levenberg-marquardt"]
-damping = 100
+optimizer = ["adam", "sgd"]
+kappa = 0.1
 batch_size = 1024
 seeds = [0, 1, 2]
-learning_rate = {adam = "log:1e-4:1e-2:5"}
+learning_rate = {adam = "log:1e-4:1e-2:5", sgd = 0.1}
 
 [training]
 kbest = 50

@@ -7,7 +7,6 @@ from typing import Any
 import pytest
 
 from rnnparse.config import TrainingConfig
-from rnnparse.errors import ConfigError
 from rnnparse.parser_study.lr_range_test import parser_range_test
 from rnnparse.parser_study.shared_forests import prepare_problem
 from rnnparse.study.range_result import RangeTest
@@ -47,8 +46,3 @@ def test_adagrad_does_not_care_for_the_scale_of_the_loss(config: TrainingConfig)
     one = of_parser(config, optimizer="adagrad", l2=0.0, objective="perceptron")
     other = of_parser(config, optimizer="adagrad", l2=0.0, objective="perceptron", kappa=9.0)
     assert one == other
-
-
-def test_levenberg_marquardt_has_no_rate(config: TrainingConfig) -> None:
-    with pytest.raises(ConfigError, match="has a damping, no learning rate"):
-        of_parser(config, optimizer="levenberg-marquardt")

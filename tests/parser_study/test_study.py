@@ -17,9 +17,11 @@ from rnnparse.parser_study.study import (
     plateau_settings,
     training_seconds,
 )
+from rnnparse.parser_study.train_command import train_command
 from rnnparse.study.curve import Curve
 from rnnparse.study.manifest import write_study
 from rnnparse.study.records import RecordFile, make_record
+from rnnparse.study.report.page import write_csv, write_report
 from tests.training.runs import write_treebank
 
 WSJ = Size(sentences=3253, words=86_000)
@@ -263,3 +265,17 @@ def test_a_study_with_a_plateau_goes_on_where_it_was(
     last = [record["config"] for record in records if record["config"]["epochs"] == 7]
     assert {(c["learning_rate"], c["patience"]) for c in last} == {(1.0, 5), (0.1, 5), (0.03, 5)}
     assert notes[0] == "9 runs to go, 0 have ended" and "up to 7 epochs" in notes[-1]
+
+
+def test_studies_of_a_former_optimizer_are_still_reported(tmp_path: Path) -> None:
+    """Version 0.1 also trained the parser by Levenberg–Marquardt, with a damping as its rate."""
+    axes = {"optimizer": ["adam", "levenberg-marquardt"], "learning_rate": [0.01]}
+    rates = {"levenberg-marquardt": [100.0]}
+    space = {"axes": axes, "seeds": [0], "fixed": {}, "rates": rates, "further": []}
+    write_study(tmp_path, {**ABOUT, "space": space})
+    with RecordFile(tmp_path) as file:
+        file.append(record("adam", 0.01, 80.0, 81.0, seconds=1.0))
+        file.append(record("levenberg-marquardt", 100.0, 80.0, 82.0, seconds=1.0))
+    write_report(tmp_path)
+    assert "levenberg-marquardt,100" in write_csv(tmp_path).read_text("utf-8")
+    assert train_command({"optimizer": "levenberg-marquardt", "learning_rate": 100.0})

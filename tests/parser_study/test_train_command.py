@@ -14,7 +14,6 @@ from rnnparse.cli import train
 from rnnparse.cli.treebank_style import given_style
 from rnnparse.config import TrainingConfig
 from rnnparse.errors import ConfigError
-from rnnparse.parser_study.grid import LM
 from rnnparse.parser_study.train_command import train_command
 
 
@@ -38,12 +37,6 @@ def test_the_command_is_short_and_exact() -> None:
         "rnnparse train 'my trees/train.mrg' --freeze vectors --freeze 'W:NP,*' --optimizer adam "
         "--learning-rate 0.001 --batch-size 256 --l2 1e-05 --seed 3 --out best"
     )
-
-
-def test_levenberg_marquardt_is_trained_as_in_the_study() -> None:
-    settings = parsed(train_command({"optimizer": LM, "learning_rate": 0.1}))
-    assert settings.objective == "squared-hinge"
-    assert settings.freeze == ("vectors", "W")
 
 
 def test_a_command_for_what_training_does_not_know_is_refused() -> None:

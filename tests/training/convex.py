@@ -21,7 +21,7 @@ from rnnparse.models.frozen_weights import Frozen
 from rnnparse.models.objective import loss_gradients_at
 from rnnparse.models.parameters import Parameters
 from rnnparse.models.scorer import Scorer
-from rnnparse.optim.adagrad import make_optimizer
+from rnnparse.optim.optimizers import make_optimizer
 from rnnparse.training.prepare import Problem
 
 KAPPA = 0.1

@@ -19,7 +19,7 @@ from rnnparse.losses.cost import structured_cost
 from rnnparse.models.cvg import CVG
 from rnnparse.models.forest_dataset import ForestStore
 from rnnparse.models.parameters import Parameters
-from rnnparse.optim.adagrad import _known_optimizers, make_optimizer
+from rnnparse.optim.optimizers import known_optimizers, make_optimizer
 from rnnparse.training.checkpoint import TrainingState, load_state, save_state
 from rnnparse.training.dev_selection import (
     BETAS,
@@ -314,7 +314,7 @@ def test_the_start_is_not_changed() -> None:
 
 @pytest.mark.parametrize(
     ("optimizer", "engine"),
-    [*((name, "numba") for name in sorted(_known_optimizers())), ("adagrad", "tensorflow")],
+    [*((name, "numba") for name in sorted(known_optimizers())), ("adagrad", "tensorflow")],
 )
 def test_every_optimizer_goes_on_as_if_nothing_had_happened(
     tmp_path: Path, optimizer: str, engine: str
@@ -355,8 +355,14 @@ def test_a_state_of_another_optimizer_is_no_start() -> None:
 
 def test_unknown_optimizers_are_named_with_the_known_ones() -> None:
     check_optimizer(small_config())
-    with pytest.raises(ConfigError, match=r"'adagrat'; known are .*keras-adagrad.*levenberg"):
+    with pytest.raises(ConfigError, match=r"'adagrat'; known are .*keras-adagrad"):
         check_optimizer(small_config(optimizer="adagrat"))
+
+
+def test_levenberg_marquardt_is_refused_with_an_alternative() -> None:
+    message = r"no longer trained by levenberg-marquardt.*: use adagrad or adam.*fit_least_squares"
+    with pytest.raises(ConfigError, match=message):
+        check_optimizer(small_config(optimizer="Levenberg-Marquardt"))
 
 
 # -- corners -----------------------------------------------------------------------------------

@@ -243,7 +243,7 @@ def _change(found: Findings, config: Config, factor: float) -> str:
         return f"take {found.best_rate}, which got lowest with all else equal"
     rate = next((config[axis] for axis in RATES if axis in config), None)
     known = rate if isinstance(rate, (int, float)) else None
-    return change_rate(known, factor, str(config.get("optimizer", "")))
+    return change_rate(known, factor)
 
 
 def _rounded(factor: float) -> float:

@@ -158,12 +158,6 @@ def test_divergence_names_its_updates_and_a_rate() -> None:
     assert "updates are 40 % of the weights: divide the rate by 30 (0.3 → 0.01)" in found.advice
 
 
-def test_levenberg_marquardt_is_advised_on_its_damping() -> None:
-    record = falling(*np.geomspace(1, 20, 30).tolist())
-    record["config"] = {"optimizer": "levenberg-marquardt", "learning_rate": 0.001}
-    assert "multiply the damping by 10 (0.001 → 0.01)" in diagnose(record).advice
-
-
 def test_growth_after_a_fall_is_divergence() -> None:
     values = line(1.0, 0.2, 30) + line(0.2, 0.8, 30)
     assert diagnose(falling(*values)).label == "diverged"
