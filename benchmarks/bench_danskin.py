@@ -40,10 +40,12 @@ from rnnparse.models.batch import LevelBatch
 from rnnparse.models.category_pairs import KeyTable
 from rnnparse.models.cvg import CVG
 from rnnparse.models.forest_dataset import ForestStore
-from rnnparse.models.objective import adagrad_step, danskin_batch, loss_gradients, loss_of_scores
+from rnnparse.models.objective import danskin_batch, loss_gradients, loss_of_scores
 from rnnparse.models.parameters import Parameters, initial_parameters
+from rnnparse.training.checkpoint import TrainingState
 from rnnparse.training.data import load_clean
 from rnnparse.training.prepare import Lists, make_problem
+from rnnparse.training.trainer import training_epochs
 from rnnparse.trees.cleaning import words
 from rnnparse.trees.heads import HeadTable
 
@@ -83,14 +85,11 @@ def synthetic_problem(k: int, options: argparse.Namespace) -> tuple[ForestStore,
 
 def trained(store: ForestStore, start: Parameters, options: argparse.Namespace) -> Parameters:
     """The weights after some epochs of AdaGrad."""
-    weights = Parameters(*(array.copy() for array in start))
-    sums = weights.zeros_like()
-    for epoch in range(options.epochs):
-        order = np.random.default_rng(epoch).permutation(len(store))
-        for begin in range(0, len(order), options.batch):
-            batch = store.batch(order[begin : begin + options.batch])
-            adagrad_step(weights, sums, loss_gradients(batch, weights)[1], 0.02)
-    return weights
+    state = TrainingState.start(start)
+    config = TrainingConfig(epochs=options.epochs, batch_size=options.batch, l2=0.0)
+    for _ in training_epochs(state, store, config, progress=False):
+        pass
+    return state.parameters
 
 
 class Ways:

@@ -9,7 +9,6 @@ holds the arrays of a `ForestStore` under their names. Every row includes making
     forward             scores of all candidates
     all candidates      and derivatives through all of them
     two trees           forward on all, backward on the two trees of each violated example
-    step, arrays        two trees, L2 and AdaGrad in place: what training does by default
     step, Keras …       two trees, L2 and a Keras optimiser on the model's variables
     step, … frozen      that step without word vectors, and without the matrices below the scores
     step, tape …        the same through GradientTape and structured_hinge, all candidates
@@ -32,7 +31,7 @@ from rnnparse.models.category_pairs import KeyTable
 from rnnparse.models.cvg import CVG
 from rnnparse.models.forest_dataset import ForestStore
 from rnnparse.models.frozen_weights import Frozen
-from rnnparse.models.objective import adagrad_step, loss_gradients
+from rnnparse.models.objective import loss_gradients
 from rnnparse.models.parameters import Parameters, initial_parameters
 from rnnparse.models.scorer import Scorer
 from rnnparse.optim.adagrad import AdaGrad
@@ -91,18 +90,10 @@ class Bench:
         return Parameters(*(array.copy() for array in self.parameters))
 
     def arrays(self) -> None:
-        """Kernels and array steps, without TensorFlow."""
-        weights = self.copy()
-        sums, scorer = weights.zeros_like(), Scorer(weights)
-
-        def step(batch: LevelBatch) -> None:
-            gradients = loss_gradients(batch, weights, "hinge", KAPPA)[1]
-            adagrad_step(weights, sums, gradients, 0.02, self.options.l2)
-
+        """Kernels without TensorFlow."""
         self.time("batch", lambda batch: None)
-        self.time("forward", scorer.scores)
+        self.time("forward", Scorer(self.parameters).scores)
         self.time("two trees", lambda batch: loss_gradients(batch, self.parameters, "hinge", KAPPA))
-        self.time("step, arrays", step)
 
     def engine(self, engine: str) -> dict[str, float]:
         """The model in one engine; rates by name."""

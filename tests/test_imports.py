@@ -47,7 +47,7 @@ ALLOWED = {
     "sentences": _TREES,
     "parser": _PARSER,
     "nltk_parser": {"parser"},
-    "telemetry": _TELEMETRY | {"training"},
+    "telemetry": _TELEMETRY,
     "training": _TRAINING | {"version"},
     "study": _STUDY,
     "parser_study": _STUDY | _TRAINING | {"parser_study"},

@@ -49,21 +49,6 @@ class LengthScore:
 
 
 @dataclass(frozen=True)
-class Difference:
-    """The brackets of one sentence that gold and test do not share.
-
-    Each unmatched bracket is in one of the three lists: gold brackets whose span the test tree
-    has under another label are `relabelled` (gold bracket, label in the test tree).
-    """
-
-    id: int
-    words: list[str]
-    missing: list[Span]
-    extra: list[Span]
-    relabelled: list[tuple[Span, str]]
-
-
-@dataclass(frozen=True)
 class BootstrapResult(F1Difference):
     """F1 of the first system minus F1 of the second, in points.
 
@@ -151,36 +136,6 @@ def by_length(evaluation: Evaluation, bins: Sequence[int] = (10, 20, 30, 40)) ->
         )
         low = high + 1 if high is not None else low
     return rows
-
-
-def differences(
-    gold: Sequence[Tree], test: Sequence[Tree], params: EvalbParams | None = None
-) -> Iterator[Difference]:
-    """The unmatched brackets of each valid sentence that is not a complete match.
-
-    Spans count the words that are not deleted, which `Difference.words` lists.
-
-    Raises:
-        TreebankError: different numbers of trees, or a malformed one.
-    """
-    params = _or_collins(params)
-    for number, words, ours, theirs in _valid_pairs(gold, test, params):
-        pairs = match_spans(ours, theirs, params)
-        if len(pairs) == len(ours) == len(theirs):
-            continue
-        matched_gold, matched_test = {i for i, _ in pairs}, {j for _, j in pairs}
-        extra = [span for j, span in enumerate(theirs) if j not in matched_test]
-        missing, relabelled = [], []
-        for i, span in enumerate(ours):
-            if i in matched_gold:
-                continue
-            same = next((other for other in extra if other[1:] == span[1:]), None)
-            if same is None:
-                missing.append(span)
-            else:
-                extra.remove(same)
-                relabelled.append((span, same[0]))
-        yield Difference(number, words, missing, extra, relabelled)
 
 
 def paired_bootstrap(

@@ -3,7 +3,6 @@ from rnnparse.models.category_pairs import KeyTable as KeyTable
 from rnnparse.models.cvg import CVG as CVG
 from rnnparse.models.forest_dataset import ForestStore as ForestStore
 from rnnparse.models.frozen_weights import Frozen as Frozen
-from rnnparse.models.objective import adagrad_step as adagrad_step
 from rnnparse.models.objective import danskin_batch as danskin_batch
 from rnnparse.models.objective import loss_gradients as loss_gradients
 from rnnparse.models.objective import loss_of_scores as loss_of_scores

@@ -15,7 +15,6 @@ from rnnparse.losses.score_gradients import OBJECTIVES
 from rnnparse.models import kernels
 from rnnparse.models.batch import LevelBatch, restrict
 from rnnparse.models.parameters import Gradients, Parameters
-from rnnparse.optim.adagrad_arrays import adagrad_all, adagrad_rows
 
 
 def loss_of_scores(
@@ -103,34 +102,6 @@ def loss_gradients_at(
         words=batch.words[: len(derivatives[2])],
         vectors=derivatives[2],
     )
-
-
-def adagrad_step(
-    parameters: Parameters,
-    sums: Parameters,
-    gradients: Gradients,
-    learning_rate: float,
-    l2: float = 0.0,
-) -> None:
-    """One AdaGrad step in place, with the L2 term λ/2 (‖W‖² + ‖v‖²) but without word vectors in it.
-
-    The same as `rnnparse.optim.adagrad.AdaGrad` on a `CVG`, in about a tenth of the time.
-
-    Args:
-        parameters: changed in place.
-        sums: sums of squared derivatives, changed in place; zeros before the first step
-            (`Parameters.zeros_like`).
-        gradients: from `loss_gradients`.
-        learning_rate: α.
-        l2: λ.
-    """
-    rows, W, v, words, vectors = gradients
-    adagrad_rows(parameters.vectors, sums.vectors, words, vectors, learning_rate)
-    for weights, squares, gradient in ((parameters.W, sums.W, W), (parameters.v, sums.v, v)):
-        if l2:
-            adagrad_all(weights, squares, rows, gradient, learning_rate, l2)
-        else:
-            adagrad_rows(weights, squares, rows, gradient, learning_rate)
 
 
 def danskin_batch(batch: LevelBatch, weights: np.ndarray) -> tuple[LevelBatch, np.ndarray]:

@@ -12,7 +12,6 @@ import numpy as np
 
 from rnnparse.errors import ConfigError, MissingExtraError
 from rnnparse.files import make_writable
-from rnnparse.training.checkpoint import TrainingState
 
 CURVES = ("loss", "objective", "violated", "dev_f1", "beta", "seconds")
 
@@ -59,20 +58,23 @@ class TensorBoardLog:
             _make_folder(place)
             self._writer = tf.summary.create_file_writer(str(place))
 
-    def write(self, state: TrainingState) -> None:
-        """Add the last epoch."""
+    def write(self, entry: Mapping[str, Any], record: Mapping[str, Any] | None = None) -> None:
+        """Add an epoch.
+
+        Args:
+            entry: `epoch`, and a number for each of `CURVES`, if it is known.
+            record: telemetry of the epoch, from `Telemetry.end_epoch`.
+        """
         if self._writer is None:
             return
         from rnnparse._tensorflow import tf
 
-        entry = state.history[-1]
         with self._writer.as_default(step=entry["epoch"]):
             for curve in CURVES:
                 if curve in entry:
                     tf.summary.scalar(curve, entry[curve])
-            for record in state.telemetry[-1:]:
-                if record["epoch"] == entry["epoch"]:
-                    write_record(record)
+            if record is not None:
+                write_record(record)
 
     def close(self) -> None:
         """Flush the log."""

@@ -316,7 +316,8 @@ def _train_network(
         for state in epochs:
             if state.diverged is None:
                 save_state(file, state, key)
-                board.write(state)
+                observed = [r for r in state.telemetry[-1:] if r["epoch"] == state.epoch]
+                board.write(state.history[-1], *observed)
             _log(work, name, state)
     if state.diverged is not None:
         _report_divergence(config, state)

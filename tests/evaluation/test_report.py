@@ -1,4 +1,4 @@
-"""Per label, per length, differences, and the paired bootstrap."""
+"""Per label, per length, and the paired bootstrap."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from nltk.tree import Tree
 
 from rnnparse.errors import ConfigError, TreebankError
 from rnnparse.evaluation import EvalbParams, Evaluation, SentenceScore, evaluate
-from rnnparse.evaluation.report import by_label, by_length, differences, paired_bootstrap
+from rnnparse.evaluation.report import by_label, by_length, paired_bootstrap
 from tests.evaluation.strategies import tree_pairs
 
 GOLD = [
@@ -57,32 +57,12 @@ def test_by_label_undefined_and_chains() -> None:
 
 @settings(max_examples=40, deadline=None)
 @given(st.lists(tree_pairs(), min_size=1, max_size=4))
-def test_labels_and_differences_add_up_to_the_totals(pairs: list[tuple[Tree, Tree]]) -> None:
+def test_labels_add_up_to_the_totals(pairs: list[tuple[Tree, Tree]]) -> None:
     gold, test = [list(side) for side in zip(*pairs, strict=True)]
     totals = evaluate(gold, test).totals()
     rows = by_label(gold, test)
     for name in ("gold", "test", "matched"):
         assert sum(getattr(row, name) for row in rows) == getattr(totals, name)
-    missing = extra = 0
-    for difference in differences(gold, test):
-        missing += len(difference.missing) + len(difference.relabelled)
-        extra += len(difference.extra) + len(difference.relabelled)
-        assert {span[1:] for span in difference.missing}.isdisjoint(
-            span[1:] for span in difference.extra
-        )
-    assert missing == totals.gold - totals.matched
-    assert extra == totals.test - totals.matched
-
-
-def test_differences_by_hand() -> None:
-    found = list(differences(GOLD, TEST))
-    assert [difference.id for difference in found] == [1]
-    assert found[0].words == ["a", "b", "c", "d", "e"]
-    assert found[0].missing == [("NP", 4, 5)]
-    assert found[0].extra == [("NP", 2, 5)]
-    assert found[0].relabelled == []
-    gold, test = Tree.fromstring("(A (N x) (N y))"), Tree.fromstring("(B (N x) (N y))")
-    assert next(differences([gold], [test])).relabelled == [(("A", 0, 2), "B")]
 
 
 def test_unequal_numbers_of_trees() -> None:

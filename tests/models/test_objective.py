@@ -10,7 +10,6 @@ from rnnparse.losses.structured import structured_hinge
 from rnnparse.models.batch import LevelBatch
 from rnnparse.models.cvg import CVG
 from rnnparse.models.objective import (
-    adagrad_step,
     danskin_batch,
     loss_gradients,
     loss_of_scores,
@@ -167,33 +166,14 @@ def test_the_models_own_two_tree_path_with_l2(engine: str, l2: float) -> None:
     assert isinstance(derivatives[0], tf.IndexedSlices)
 
 
-@pytest.mark.parametrize("l2", [0.0, 0.01])
-def test_steps_on_arrays_are_the_optimisers_steps_on_the_model(l2: float) -> None:
-    world = make_world(1)
-    weights = Parameters(*(a.copy() for a in world.parameters))
-    sums = weights.zeros_like()
-    model = CVG(world.parameters)
-    rate = 0.0625  # Keras keeps rates in float32
-    optimizer = AdaGrad(rate)
-    for sentences in ([0, 1], [2], [3, 2], [1, 0]):
-        batch = world.store.batch(sentences)
-        adagrad_step(weights, sums, loss_gradients(batch, weights, "hinge", KAPPA)[1], rate, l2)
-        _, derivatives = model.loss_gradients(batch, "hinge", KAPPA, l2=l2)
-        optimizer.apply(derivatives, model.trainable_variables)
-    for a, b, start in zip(weights, model.parameters(), world.parameters, strict=True):
-        np.testing.assert_allclose(a, b, rtol=1e-12, atol=1e-14)
-        assert not np.array_equal(a, start)
-
-
 def test_training_learns_to_prefer_the_target() -> None:
     world = make_world(0)
-    weights = Parameters(*(a.copy() for a in world.parameters))
-    sums = weights.zeros_like()
+    model, optimizer = CVG(world.parameters), AdaGrad(0.05)
     batch = world.batch()
-    first = loss_gradients(batch, weights, "hinge", KAPPA)[0].mean()
+    first = model.loss_gradients(batch, "hinge", KAPPA)[0].mean()
     for _ in range(200):
-        violation, gradients = loss_gradients(batch, weights, "hinge", KAPPA)
-        adagrad_step(weights, sums, gradients, 0.05)
+        violation, gradients = model.loss_gradients(batch, "hinge", KAPPA)
+        optimizer.apply(gradients, model.trainable_variables)
     assert violation.mean() < 0.02 * first
 
 

@@ -10,7 +10,6 @@ import tensorflow as tf
 
 from rnnparse.errors import ConfigError
 from rnnparse.optim.adagrad import AdaGrad
-from rnnparse.optim.adagrad_arrays import adagrad_all, adagrad_rows
 from rnnparse.optim.optimizers import make_optimizer
 
 
@@ -82,36 +81,6 @@ def test_it_trains_a_keras_model_and_survives_its_config() -> None:
     assert float(optimizer.learning_rate) == 0.5
 
 
-@pytest.mark.parametrize("dtype", ["float32", "float64"])
-@pytest.mark.parametrize("l2", [0.0, 0.01])
-def test_array_steps_are_the_optimisers_steps(dtype: str, l2: float) -> None:
-    rng = np.random.default_rng(1)
-    weights = rng.standard_normal((7, 4, 2)).astype(dtype)
-    weights[6] = 0.0
-    sums = np.zeros_like(weights)
-    theta = variable(weights, dtype)
-    optimizer = AdaGrad(0.125)
-    for _ in range(5):
-        rows = np.sort(rng.choice(6, 3, replace=False)).astype(np.int32)
-        gradient = rng.standard_normal((3, 4, 2)).astype(dtype)
-        dense = np.asarray(l2, dtype) * theta.numpy()
-        dense[rows] += gradient
-        optimizer.apply([tf.constant(dense)], [theta])
-        if l2:
-            adagrad_all(weights, sums, rows, gradient, 0.125, l2)
-        else:
-            adagrad_rows(weights, sums, rows, gradient, 0.125)
-    np.testing.assert_allclose(weights, theta.numpy(), rtol=1e-5 if dtype == "float32" else 1e-12)
-    assert not weights[6].any()
-
-
-def test_array_steps_on_no_rows_change_nothing() -> None:
-    weights = np.ones((3, 2))
-    none = np.empty(0, np.int32)
-    adagrad_rows(weights, np.zeros((3, 2)), none, np.empty((0, 2)), 0.1)
-    assert np.all(weights == 1)
-
-
 @pytest.mark.parametrize("name", ["adam", "SGD", "RMSprop", "nadam", "AdamW", "keras-adagrad"])
 def test_optimisers_by_name_whatever_the_case(name: str) -> None:
     optimizer = make_optimizer(name, 0.03)
@@ -134,19 +103,6 @@ def test_every_listed_optimiser_can_be_made() -> None:
     assert {"adagrad", "adam", "sgd", "keras-adagrad"} <= set(names)
     for name in names:
         make_optimizer(name, 0.1)
-
-
-@pytest.mark.parametrize("dtype", ["float32", "float64"])
-def test_weights_that_l2_alone_moves_do_not_become_subnormal(dtype: str) -> None:
-    """Arithmetic on subnormal numbers made training steps ten times slower."""
-    weights = np.full((1, 50), 0.001, dtype)
-    sums = np.zeros_like(weights)
-    none = np.empty(0, np.int32)
-    for _ in range(1000):
-        adagrad_all(weights, sums, none, np.empty((0, 50), dtype), 0.02, 1e-3)
-    least = np.finfo(dtype).tiny
-    assert np.all(np.abs(weights) < 1e-6)
-    assert np.all((weights == 0) | (np.abs(weights) >= least))
 
 
 def test_a_saved_model_brings_its_optimizer_along(tmp_path: Path) -> None:
