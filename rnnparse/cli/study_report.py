@@ -13,10 +13,11 @@ if TYPE_CHECKING:
     from rnnparse.study.report.results import Results
 
 NAME = "report"
-HELP = "write the report of a study again, also while it runs"
+HELP = "write the report of a study, even while it runs"
 DESCRIPTION = """\
-Write the report of a study from its records, as rnnparse study run does at the end: report.html,
-which needs no network, report.csv, drawings, and logs for TensorBoard's HParams in hparams."""
+Write the report of a study from its records, as rnnparse study run does at the end: report.html
+(one file that needs no network; it saves its map and curves as SVG), report.csv, and logs for
+TensorBoard's HParams dashboard in hparams."""
 EPILOG = """\
 examples:
   rnnparse study report question
@@ -38,22 +39,20 @@ def run(args: argparse.Namespace) -> int:
 
 
 def write_all(results: Results, *, remind: bool) -> list[Path]:
-    """Write all parts of the report; the message for one whose package is absent says so.
+    """Write all parts of the report. A message names each part whose package is not installed.
 
     Args:
-        remind: say so of TensorBoard, too, which few need.
+        remind: mention TensorBoard too, which few people need.
     """
+    from rnnparse.study.report.csv_table import write_csv
     from rnnparse.study.report.hparams import write_hparams
-    from rnnparse.study.report.page import write_csv, write_report
-    from rnnparse.study.report.plots import write_svg
+    from rnnparse.study.report.page import write_report
 
     written: list[Path] = []
-    for write in (write_report, write_csv, write_svg, write_hparams):
+    for write in (write_report, write_csv, write_hparams):
         try:
-            found = write(results)
-            written += found if isinstance(found, list) else [found]
+            written.append(write(results))
         except MissingExtraError as error:
-            if write is write_hparams and not remind:
-                continue
-            warn(f"note: {write.__name__.removeprefix('write_')}: {error}")
+            if remind or write is not write_hparams:
+                warn(f"note: {write.__name__.removeprefix('write_')}: {error}")
     return written

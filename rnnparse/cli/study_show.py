@@ -11,13 +11,15 @@ from typing import TYPE_CHECKING, Any
 from rnnparse.cli.text import columns, positive, print_json
 
 if TYPE_CHECKING:
+    from rnnparse.study.report.narrative import Failure
     from rnnparse.study.report.results import Results
+    from rnnparse.study.report.settings import Setting
 
 NAME = "show"
-HELP = "print what a study has found, also while it runs"
+HELP = "print what a study has found, even while it runs"
 DESCRIPTION = """\
-Print what a study has found so far: how many settings have which diagnosis, with the advice for
-one of each; the best settings; the command that trains with the best; and what to bear in mind."""
+Print what a study has found so far: how many settings have each diagnosis, with advice for one of
+them; the best settings; the command that trains with the best one; and what limits the findings."""
 EPILOG = """\
 examples:
   rnnparse study show question
@@ -40,13 +42,13 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         help=f"settings in the table (default: {_ROWS})",
     )
     parser.add_argument(
-        "--advice", action="store_true", help="with the advice for each setting in the table"
+        "--advice", action="store_true", help="add the advice for each setting in the table"
     )
-    parser.add_argument("--json", action="store_true", help="print JSON, with all settings")
+    parser.add_argument("--json", action="store_true", help="print JSON with all settings")
 
 
 def run(args: argparse.Namespace) -> int:
-    """Print it."""
+    """Print the findings."""
     from rnnparse.study.report.results import load_results
 
     results = load_results(args.folder)
@@ -65,134 +67,143 @@ def show(
 
 
 def as_dict(results: Results) -> dict[str, Any]:
-    """The findings as plain values: settings from the best on, those without a score last."""
-    from rnnparse.study.report import narrative as finding
+    """The findings as plain values; settings from the best to those without a score."""
+    from rnnparse.study.report import narrative
     from rnnparse.study.report.causes import causes
+    from rnnparse.study.report.sentences import say
 
     records = results.records
     return {
         "name": results.about["name"],
         "trials": {
-            "expected": finding.expected_trials(results),
+            "expected": len(records) + results.missing,
             "ended": len(records),
             **Counter(record["status"] for record in records),
         },
         "seconds": round(sum(record["seconds"] for record in records), 3),
-        "diagnoses": dict(finding.label_counts(results)),
-        "causes": causes(results),
-        "best": None if results.best is None else _setting(results, results.best),
-        "settings": [_setting(results, i) for i in _order(results)],
-        "warnings": finding.warnings(results),
-        "failures": finding.failures(results),
+        "diagnoses": narrative.label_counts(results),
+        "causes": [say(cause) for cause in causes(results)],
+        "best": None if results.best is None else _as_dict(results, results.best),
+        "settings": [_as_dict(results, setting) for setting in results.ranking],
+        "warnings": [say(warning) for warning in narrative.warnings(results)],
+        "failures": [
+            {"error": failure.message, "count": failure.count, "first": _first(results, failure)}
+            for failure in narrative.failures(results)
+        ],
     }
 
 
-def _setting(results: Results, i: int) -> dict[str, Any]:
-    row, compared = results.settings[i], results.compared[i]
-    means = {m.name: results.means[k][i][0] for k, m in enumerate(results.metrics)}
+def _as_dict(results: Results, setting: Setting) -> dict[str, Any]:
+    compared = setting.comparison
+    metrics = zip(results.metrics, setting.scores, strict=True)
     return {
-        "config": row["config"],
-        "seeds": [results.records[t]["seed"] for t in row["trials"]],
-        **means,
-        "epoch": row["epoch"],
-        "diagnosis": row["label"],
-        "advice": results.diagnosis(i).advice,
+        "config": dict(setting.config),
+        "seeds": [results.records[trial]["seed"] for trial in setting.trials],
+        **{metric.name: score.mean for metric, score in metrics},
+        "epoch": setting.best_epoch,
+        "diagnosis": setting.label,
+        "advice": setting.diagnosis.advice,
         "below_best": None if compared is None else compared.difference,
-        "within_noise": i == results.best or results.alike[i],
-        "command": results.command(row["trials"][0]),
+        "within_noise": bool(results.verdict(setting)),
+        "command": results.command(setting.trials[0]),
     }
 
 
-def _order(results: Results) -> list[int]:
-    """Settings from the best on."""
-    places = list(range(len(results.settings)))
-    sign = -1 if results.metrics[0].higher else 1
-    means = [mean for mean, _ in results.means[0]]
-    return sorted(places, key=lambda i: (means[i] is None, sign * (means[i] or 0.0)))
+def _first(results: Results, failure: Failure) -> str:
+    """The first trial that a failure ended."""
+    return f"{results.name(failure.setting)}, seed {failure.seed}"
 
 
 def _parts(results: Results, rows: int, advice: bool) -> Iterator[str]:
     """The paragraphs of the text."""
-    from rnnparse.study.report import narrative as finding
+    from rnnparse.study.report import narrative
     from rnnparse.study.report.causes import causes
+    from rnnparse.study.report.sentences import say
+    from rnnparse.study.report.wording import duration, readable
 
     records = results.records
-    expected = max(finding.expected_trials(results), len(records))
     seconds = sum(record["seconds"] for record in records)
     yield (
-        f"{results.about['name']}: {len(records)} of {expected} runs have ended; together they "
-        f"took {finding.duration(seconds)}"
+        f"{readable(results.about['name'])}: {len(records)} of {len(records) + results.missing} "
+        f"runs have ended; total time {duration(seconds)}"
     )
-    yield _wrapped(finding.lead(results))
-    if basis := finding.basis(results):
-        yield _wrapped(basis)
+    yield _wrapped(say(narrative.lead(results)))
+    if basis := list(narrative.basis(results)):
+        yield _wrapped(" ".join(map(say, basis)))
     if not records:
         return
     yield "\n".join(_reasons(results))
     for cause in causes(results):
-        yield _wrapped(cause)
+        yield _wrapped(say(cause))
     yield _table(results, rows)
     if advice:
-        for i in _order(results)[:rows]:
-            found = _setting(results, i)
-            yield _wrapped(f"{results.name(i)}: {found['diagnosis']}. {found['advice']}")
-    card = finding.best_card(results)
-    if card is not None:
-        values = ", ".join(f"{name} {value}" for name, value, varies in card["settings"] if varies)
-        head = f"{card['title']}: {values}." if values else f"{card['title']}:"
-        yield "\n".join(_wrapped(text) for text in (head, *card["sentences"]))
-        if card["command"]:
-            yield f"to train it:\n  {card['command']}"
-    for failure in finding.failures(results):
-        yield _wrapped(f"{failure['count']} × {failure['error']} (first: {failure['first']})")
-    for warning in finding.warnings(results):
-        yield _wrapped(f"note: {warning}")
+        for setting in results.ranking[:rows]:
+            diagnosis = setting.diagnosis
+            yield _wrapped(f"{results.name(setting)}: {diagnosis.label}. {diagnosis.advice}")
+    if results.best is not None:
+        yield "\n".join(map(_wrapped, _best(results, results.best)))
+        if command := results.command(results.best.trials[0]):
+            yield f"to train it:\n  {command}"
+    for failure in narrative.failures(results):
+        first = _first(results, failure)
+        yield _wrapped(f"{failure.count} × {failure.message} (first: {first})")
+    for warning in narrative.warnings(results):
+        yield _wrapped(f"note: {say(warning)}")
 
 
 def _reasons(results: Results) -> Iterator[str]:
     """Diagnoses with what is typical of their settings, and the advice for one of them."""
-    from rnnparse.study.report import narrative as finding
+    from rnnparse.study.report.narrative import reasons
+    from rnnparse.study.report.sentences import say_traits
 
-    found = finding.reasons(results)
-    width = max(len(reason["label"]) for reason in found)
+    found = reasons(results)
+    width = max(len(reason.label) for reason in found)
     for reason in found:
-        head = f"{reason['label']:<{width}}  {reason['count']:>3}  "
-        example = f"{reason['example']}: " if reason["example"] else ""
-        text = [f"{reason['typical']}."] if reason["typical"] else []
-        lines = [*text, f"{example}{reason['advice']}"]
-        wrapped = [_wrapped(part, _LINE - len(head)) for part in lines]
-        yield textwrap.indent("\n".join(wrapped), " " * len(head)).replace(" " * len(head), head, 1)
+        head = f"{reason.label:<{width}}  {reason.count:>3}  "
+        name = f"{results.name(reason.example)}: " if len(results.settings) > 1 else ""
+        typical = [f"{say_traits(reason.traits)}."] if reason.traits else []
+        lines = [*typical, f"{name}{reason.example.diagnosis.advice}"]
+        wrapped = "\n".join(_wrapped(line, _LINE - len(head)) for line in lines)
+        yield head + textwrap.indent(wrapped, " " * len(head)).lstrip(" ")
+
+
+def _best(results: Results, best: Setting) -> Iterator[str]:
+    """The best setting, and what there is to know of it."""
+    from rnnparse.study.report.narrative import about_best
+    from rnnparse.study.report.sentences import say
+    from rnnparse.study.report.wording import value_text
+
+    values = ", ".join(
+        f"{axis.title} {value_text(best.config[axis.name])}"
+        for axis in results.axes
+        if len(axis.values) > 1 and axis.name in best.config
+    )
+    yield f"Best setting by {results.metrics[0].title}:{f' {values}.' if values else ''}"
+    yield from map(say, about_best(results))
 
 
 def _table(results: Results, rows: int) -> str:
     """The best settings with their metrics and diagnoses."""
-    from rnnparse.study.report import narrative as finding
-    from rnnparse.study.report.results import text, title
+    from rnnparse.study.report.wording import counted, value_text
 
     axes = [axis for axis in results.axes if len(axis.values) > 1]
     metrics = range(min(2, len(results.metrics)))
-    order = _order(results)
-    lines = []
-    for i in order[:rows]:
-        row = results.settings[i]
-        mark = "best" if i == results.best else "within noise" if results.alike[i] else ""
-        lines.append(
-            [
-                *(text(row["config"].get(axis.name)) for axis in axes),
-                *(finding.measure(results, i, k) for k in metrics),
-                row["label"],
-                mark,
-            ]
-        )
-    names = [title(axis.name) for axis in axes]
-    measured = [title(results.metrics[k].name) for k in metrics]
-    head = [*names, *measured, "diagnosis", "against the best"]
-    table = columns(head, lines)
-    more = len(order) - rows
-    return f"{table}\n... and {finding.counted(more, 'more setting')}" if more > 0 else table
+    lines = [
+        [
+            *(value_text(setting.config.get(axis.name)) for axis in axes),
+            *(results.score(setting, m) for m in metrics),
+            setting.label,
+            results.verdict(setting),
+        ]
+        for setting in results.ranking[:rows]
+    ]
+    titles = [*(axis.title for axis in axes), *(results.metrics[m].title for m in metrics)]
+    table = columns([*titles, "diagnosis", "against the best"], lines)
+    more = len(results.settings) - rows
+    return f"{table}\n... and {counted(more, 'more setting')}" if more > 0 else table
 
 
 def _wrapped(text: str, width: int = _LINE) -> str:
-    # A number stays with its sign: lines break at plain spaces only.
+    # Lines break at ordinary spaces only, so a number stays with its sign.
     kept = textwrap.fill(text.replace(" %", "\xa0%"), width, break_on_hyphens=False)
     return kept.replace("\xa0", " ")

@@ -1,8 +1,8 @@
-"""Why the settings of a study end as they do, all together: length of runs, steps, L2, axes."""
+"""Why the settings of a study end as they do: length of runs, steps, L2, axes."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -11,135 +11,106 @@ from rnnparse.study.curve import OBJECTIVES
 from rnnparse.study.diagnosis.advice import DOMINANT, RESTED
 from rnnparse.study.diagnosis.statistics import shares_of_variance
 from rnnparse.study.records import canonical
-from rnnparse.study.report.narrative import OTHER_SCALES, counted, join, typical
-from rnnparse.study.report.results import Results, text, title
+from rnnparse.study.report.narrative import OTHER_SCALES, Finding, traits
+from rnnparse.study.report.results import Results
+from rnnparse.study.report.settings import Setting
 
 HARDLY_MOVED = 0.01
-"""Updates whose lengths sum up to less than this share of the weights' length are told of."""
+"""Updates whose lengths sum up to less than this share of the weights' length are reported."""
+
 _LEAST_SETTINGS = 8
 _LEAST_SHARE = 0.005
 
 
-def causes(results: Results) -> list[str]:
-    """Sentences on what the diagnoses have in common and on which axes matter; maybe none."""
+def causes(results: Results) -> list[Finding]:
+    """What the diagnoses have in common, and which axes matter."""
     parts = (_on_updates, _on_steps, _on_penalty, _on_dev, _on_axes)
-    return [sentence for part in parts for sentence in part(results)]
+    return [finding for part in parts for finding in part(results)]
 
 
 def _known(results: Results, name: str) -> dict[int, Any]:
-    """A piece of evidence, of the settings that have it."""
-    found = {i: results.diagnosis(i).evidence.get(name) for i in range(len(results.settings))}
-    return {i: value for i, value in found.items() if value is not None}
+    """A piece of evidence, by the places of the settings that have it."""
+    values = {one.place: one.diagnosis.evidence.get(name) for one in results.settings}
+    return {place: value for place, value in values.items() if value is not None}
 
 
-def _on_updates(results: Results) -> Iterator[str]:
+def _on_updates(results: Results) -> Iterator[Finding]:
     """How many updates runs made, where that is too few for some."""
-    if not any(row["label"] == "too few updates" for row in results.settings):
+    if not any(one.label == "too few updates" for one in results.settings):
         return
     units = _known(results, "unit")
-    counts = [n for i, n in _known(results, "values").items() if units.get(i) == "update"]
+    counts = [int(n) for i, n in _known(results, "values").items() if units.get(i) == "update"]
     if counts:
-        least, most = int(min(counts)), int(max(counts))
-        yield f"Runs made {least if least == most else f'{least} to {most}'} updates."
+        yield Finding("updates_made", least=min(counts), most=max(counts))
 
 
-def _on_steps(results: Results) -> Iterator[str]:
+def _on_steps(results: Results) -> Iterator[Finding]:
     """The settings whose updates hardly moved the weights."""
     travelled = _known(results, "travelled")
-    short = [i for i, way in travelled.items() if way < HARDLY_MOVED]
-    if not short:
-        return
-    yield (
-        f"In {_counted(results, short)} all updates together moved the weights by less than "
-        f"{100 * HARDLY_MOVED:g} % of their length{_who(results, short)}."
-    )
+    short = [results.settings[i] for i, way in travelled.items() if way < HARDLY_MOVED]
+    if short:
+        yield Finding("hardly_moved", share=HARDLY_MOVED, **_who(results, short))
 
 
-def _on_penalty(results: Results) -> Iterator[str]:
+def _on_penalty(results: Results) -> Iterator[Finding]:
     """How much of the objective is the L2 term, for each L2 weight, and what the loss does."""
-    shares = _known(results, "l2_share")
+    shares, ends = _known(results, "l2_share"), _known(results, "loss_end")
     if not shares or float(np.median(list(shares.values()))) < DOMINANT:
         return
-    weights = next((axis.values for axis in results.axes if axis.name == "l2"), ())
-    by_weight: dict[str, list[int]] = {text(weight): [] for weight in weights}
-    for i in shares:
-        by_weight.setdefault(text(results.settings[i]["config"].get("l2")), []).append(i)
-    by_weight = {weight: settings for weight, settings in by_weight.items() if settings}
-    ends = _known(results, "loss_end")
+    weights = next((axis.values for axis in results.axes if axis.name == "l2"), (None,))
     parts = []
-    for weight, settings in by_weight.items():
-        named = f" with L2 {weight}" if len(by_weight) > 1 else ""
-        lowest = min(ends[i] for i in settings)
-        parts.append(f"{_percent([shares[i] for i in settings])}{named} (lowest loss {lowest:.3g})")
+    for weight in weights:
+        own = [i for i in shares if results.settings[i].config.get("l2") == weight]
+        if own:
+            share = float(np.median([shares[i] for i in own]))
+            parts.append((weight, share, min(ends[i] for i in own)))
     falls = list(_known(results, "l2_share_of_fall").values())
-    mostly = bool(falls) and float(np.median(falls)) >= DOMINANT
-    reason = ": its fall is mostly that of the weights' length" if mostly else ""
-    measured = [title(m.name) for m in results.metrics[:1] if m.name not in OBJECTIVES]
-    yield (
-        f"In the median, the L2 term ends as {join(parts)} of the objective{reason}, so judge "
-        f"settings by {join(['loss', *measured])}."
+    yield Finding(
+        "penalty_dominates",
+        parts=parts,
+        of_fall=bool(falls) and float(np.median(falls)) >= DOMINANT,
+        judge_by=["loss", *(m.name for m in results.metrics[:1] if m.name not in OBJECTIVES)],
     )
 
 
-def _percent(shares: Sequence[float]) -> str:
-    """The median of shares, which is all only where it is."""
-    share = float(np.median(shares))
-    return f"{100 * share:.3g} %" if share < 0.9995 else f"{100 * share:.4g} %"
-
-
-def _on_dev(results: Results) -> Iterator[str]:
-    """The settings whose dev F1, or else validation loss, has come to rest."""
+def _on_dev(results: Results) -> Iterator[Finding]:
+    """The settings whose dev F1, or else validation loss, no longer improved."""
     since = _known(results, "dev_since_best")
     scored = any("dev_f1" in epoch for record in results.records for epoch in record["epochs"])
-    what = "dev F1 had not risen" if scored else "validation loss had not fallen"
-    at_rest = [i for i, epochs in since.items() if epochs >= RESTED]
-    if at_rest:
-        yield (
-            f"In {_counted(results, at_rest)} {what} for {RESTED} epochs or more at the "
-            f"end{_who(results, at_rest)}."
-        )
+    rested = [results.settings[i] for i, epochs in since.items() if epochs >= RESTED]
+    if rested:
+        metric = "dev_f1" if scored else "validation loss"
+        yield Finding("at_rest", metric=metric, epochs=RESTED, **_who(results, rested))
 
 
-def _counted(results: Results, settings: Sequence[int]) -> str:
-    return f"{len(settings)} of {counted(len(results.settings), 'setting')}"
+def _who(results: Results, settings: Sequence[Setting]) -> dict[str, Any]:
+    """The number of settings, of how many, and what is typical of them or the name of the one."""
+    return {
+        "count": len(settings),
+        "total": len(results.settings),
+        "name": results.name(settings[0]) if len(settings) == 1 else None,
+        "traits": traits(results, settings),
+    }
 
 
-def _who(results: Results, settings: Sequence[int]) -> str:
-    """What is typical of these settings, after a colon; or the name of the only one."""
-    if len(settings) == 1:
-        return f": {results.name(settings[0])}"
-    found = typical(results, settings)
-    return f": {found}" if found else ""
-
-
-def _on_axes(results: Results) -> Iterator[str]:
-    """How much of the differences between the settings each axis explains."""
+def _on_axes(results: Results) -> Iterator[Finding]:
+    """How much of the variance between the settings each axis explains."""
     shares = sorted(axis_shares(results).items(), key=lambda pair: -pair[1])
-    told = [(name, share) for name, share in shares if share >= _LEAST_SHARE]
-    if not told:
-        return
-    whole = _whole_percents([share for _, share in told])
-    parts = [f"{title(name)} {share} %" for (name, _), share in zip(told, whole, strict=True)]
-    yield (
-        f"Of the differences in {title(results.metrics[0].name)} between the settings, the axes "
-        f"explain: {join(parts)}; the rest lies in how they act together, and in noise."
-    )
-
-
-def _whole_percents(shares: Sequence[float]) -> list[int]:
-    """Shares in whole per cent, which add up to no more than 100 as the shares do not either."""
-    percents = [round(100 * share) for share in shares]
-    if sum(percents) > 100:
-        percents[0] -= sum(percents) - 100
-    return percents
+    shares = [(name, share) for name, share in shares if share >= _LEAST_SHARE]
+    if shares:
+        percents = [round(100 * share) for _, share in shares]
+        percents[0] -= max(0, sum(percents) - 100)  # rounding adds nothing to the whole
+        names = [name for name, _ in shares]
+        metric = results.metrics[0].name
+        yield Finding("axes_explain", metric=metric, axes=dict(zip(names, percents, strict=True)))
 
 
 def axis_shares(results: Results) -> dict[str, float]:
-    """What share of the variance between the settings each axis explains, by `shares_of_variance`.
+    """The share of the variance between settings that each axis explains.
 
-    Outliers are drawn in to three quartile distances beyond the quartiles, so that a setting which
-    diverges does not decide all. Only the grid itself counts, not the settings that were added for
-    what came of it, as their axes go together. Of settings that do the same, one counts.
+    See `shares_of_variance`. Outliers are moved to three quartile distances beyond the quartiles,
+    so that a setting which diverges does not decide everything. Settings beyond the grid do not
+    count, as their axes vary together. Of settings that do the same, one counts.
 
     Returns:
         By axis; empty with few settings, a single axis, or metrics that do not compare.
@@ -147,26 +118,22 @@ def axis_shares(results: Results) -> dict[str, float]:
     axes = [results.axes[i] for i in results.varying]
     if results.metrics[0].name in ("objective", "loss") and OTHER_SCALES & {a.name for a in axes}:
         return {}
-    there: dict[str, tuple[dict[str, Any], float]] = {}
-    for i, (effect, (mean, _)) in enumerate(zip(results.effects, results.means[0], strict=True)):
-        if mean is not None and i not in results.beyond:
-            there.setdefault(canonical(effect), (effect, mean))
-    if len(there) < _LEAST_SETTINGS:
+    beyond = {setting.place for setting in results.beyond}
+    means: dict[str, float] = {}
+    effects: dict[str, Mapping[str, Any]] = {}
+    for one in results.settings:
+        if one.mean is not None and one.place not in beyond:
+            key = canonical(one.effect)
+            effects.setdefault(key, one.effect)
+            means.setdefault(key, one.mean)
+    if len(means) < _LEAST_SETTINGS:
         return {}
-    columns = {axis.name: [canonical(e.get(axis.name)) for e, _ in there.values()] for axis in axes}
-    columns = {name: c for name, c in columns.items() if 1 < len(set(c)) < len(there)}
+    columns = {a.name: [canonical(e.get(a.name)) for e in effects.values()] for a in axes}
+    columns = {name: c for name, c in columns.items() if 1 < len(set(c)) < len(means)}
     if len(columns) < 2:
         return {}
-    shares = shares_of_variance(
-        [*columns.values()], _drawn_in([mean for _, mean in there.values()])
-    )
-    return dict(zip(columns, shares, strict=True))
-
-
-def _drawn_in(values: Sequence[float]) -> list[float]:
-    """Values with their outliers at Tukey's outer fences."""
+    values = np.array([*means.values()])
     low, high = np.percentile(values, [25, 75])
-    reach = 3 * (high - low)
-    if not reach:
-        return list(values)
-    return [float(value) for value in np.clip(values, low - reach, high + reach)]
+    reach = 3 * (high - low) or np.inf  # Tukey's outer fences
+    clipped = np.clip(values, low - reach, high + reach).tolist()
+    return dict(zip(columns, shares_of_variance([*columns.values()], clipped), strict=True))

@@ -5,27 +5,30 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from datetime import datetime
 from pathlib import Path
-from typing import IO, Any
+from typing import Any
 
 from rnnparse.errors import MissingExtraError, StudyError
 from rnnparse.folders import foreign_file, replacement
 from rnnparse.study.diagnosis.statistics import bin_edges, downsample
-from rnnparse.study.records import canonical
-from rnnparse.study.report.results import Axis, Results, Source, load_results, text, title
+from rnnparse.study.report.results import Results, Source, load_results
+from rnnparse.study.report.settings import Axis
+from rnnparse.study.report.wording import value_text
 
 HPARAMS = "hparams"
 _MOST_POINTS = 1000
 _EVENTS = "events.out.tfevents.0.study"
 _DIAGNOSIS = "diagnosis"
 
+Step = tuple[int, Any]
+"""A step and a summary of TensorBoard."""
+
 
 def write_hparams(study: Source) -> Path:
     """Write a study's trials as runs for TensorBoard: `tensorboard --logdir FOLDER/hparams`.
 
-    Each trial is a run with the curves `update/…` and `epoch/…`, and what it ended with as
-    `final/…`; curves of more than a thousand values are drawn together. Among its hyperparameters
-    are the seed and the diagnosis, so that the dashboard can filter by them. What was there before
-    is replaced.
+    Each trial is a run with the curves `update/…` and `epoch/…`, and its metrics as `final/…`.
+    Curves of more than a thousand values are binned. The seed and the diagnosis are among the
+    hyperparameters, so that the dashboard can filter by them. An earlier folder is replaced.
 
     Args:
         study: its folder, or its results.
@@ -35,9 +38,12 @@ def write_hparams(study: Source) -> Path:
 
     Raises:
         MissingExtraError: TensorBoard is not installed.
-        StudyError: there is no study, it is damaged, or the folder holds a file that is not ours.
+        StudyError: there is no study, it is damaged, or the folder holds other files.
     """
-    _require_tensorboard()
+    try:
+        import tensorboard  # noqa: F401
+    except ImportError:
+        raise MissingExtraError("tensorboard", "tensorboard") from None
     results = load_results(study)
     target = results.folder / HPARAMS
     foreign = foreign_file(target, _is_ours) if target.is_dir() else None
@@ -55,31 +61,21 @@ def write_hparams(study: Source) -> Path:
 
 
 def _is_ours(name: str) -> bool:
-    """Whether a file in the folder is one that `write_hparams` writes there."""
+    """Whether `write_hparams` writes a file of that name in the folder."""
     return name.rpartition("/")[2] == _EVENTS
 
 
-def _require_tensorboard() -> None:
-    try:
-        import tensorboard  # noqa: F401
-    except ImportError:
-        raise MissingExtraError("tensorboard", "tensorboard") from None
-
-
-def _write_events(folder: Path, time: float, summaries: Any) -> None:
-    """Write (step, summary) pairs as a file of events; TensorFlow is not needed for that."""
+def _write_events(folder: Path, time: float, steps: Sequence[Step] | Iterator[Step]) -> None:
+    """Write summaries as a file of events, without TensorFlow."""
     from tensorboard.compat.proto.event_pb2 import Event
     from tensorboard.summary.writer.record_writer import RecordWriter
 
     folder.mkdir(parents=True, exist_ok=True)
-    file: IO[bytes]
     with open(folder / _EVENTS, "wb") as file:
         writer = RecordWriter(file)
-        first = Event(wall_time=time, file_version="brain.Event:2")
-        writer.write(first.SerializeToString())
-        for step, summary in summaries:
-            event = Event(wall_time=time, step=step, summary=summary)
-            writer.write(event.SerializeToString())
+        writer.write(Event(wall_time=time, file_version="brain.Event:2").SerializeToString())
+        for step, summary in steps:
+            writer.write(Event(wall_time=time, step=step, summary=summary).SerializeToString())
 
 
 def _experiment(results: Results) -> Any:
@@ -87,62 +83,45 @@ def _experiment(results: Results) -> Any:
     from tensorboard.plugins.hparams import summary_v2 as hp
 
     axes = [axis for axis in results.axes if axis.values]  # none before a trial has ended
-    parts = [hp.HParam(axis.name, hp.Discrete(_domain(axis))) for axis in axes]
-    parts.append(
-        hp.HParam("seed", hp.Discrete(sorted({r["seed"] for r in results.records}) or [0]))
-    )
-    labels = sorted({found.label for found in results.diagnoses}) or [""]
-    parts.append(hp.HParam(_DIAGNOSIS, hp.Discrete(labels)))
-    metrics = [
-        hp.Metric(f"final/{metric.name}", display_name=title(metric.name))
-        for metric in results.metrics
-    ]
-    return hp.hparams_config_pb(parts, metrics, time_created_secs=0)
+    domains = {axis.name: dict.fromkeys(_value(axis, x) for x in axis.values) for axis in axes}
+    domains["seed"] = dict.fromkeys(sorted({r["seed"] for r in results.records}) or [0])
+    domains[_DIAGNOSIS] = dict.fromkeys(sorted({d.label for d in results.diagnoses}) or [""])
+    hparams = [hp.HParam(name, hp.Discrete([*values])) for name, values in domains.items()]
+    metrics = [hp.Metric(f"final/{m.name}", display_name=m.title) for m in results.metrics]
+    return hp.hparams_config_pb(hparams, metrics, time_created_secs=0)
 
 
-def _domain(axis: Axis) -> list[Any]:
-    """Values of one type, as the dashboard wants them."""
-    if axis.numeric:
-        return [float(value) for value in axis.values]
-    return list(dict.fromkeys(_text(value) for value in axis.values))
+def _value(axis: Axis, value: Any) -> Any:
+    """A value of the one type that the dashboard expects of an axis."""
+    return float(value) if axis.numeric else value_text(value)
 
 
-def _text(value: Any) -> str:
-    return text(value) if isinstance(value, str) else canonical(value)
-
-
-def _run(results: Results, trial: int, began: float) -> Iterator[tuple[int, Any]]:
+def _run(results: Results, trial: int, began: float) -> Iterator[Step]:
     """The summaries of a trial."""
     from tensorboard.plugins.hparams import summary_v2 as hp
 
     record = results.records[trial]
-    values = {
-        axis.name: float(value) if axis.numeric else _text(value)
-        for axis in results.axes
-        for value in (record["config"].get(axis.name),)
-    }
+    values = {axis.name: _value(axis, record["config"].get(axis.name)) for axis in results.axes}
     values |= {"seed": record["seed"], _DIAGNOSIS: results.diagnoses[trial].label}
     yield 0, hp.hparams_pb(values, trial_id=record["id"], start_time_secs=began)
     yield from _curves("update", record["updates"])
     for place, epoch in enumerate(record["epochs"], 1):
-        found = {name: value for name, value in epoch.items() if name != "epoch"}
-        number = epoch["epoch"]  # of half epochs, say, the dashboard wants the place
-        yield number if isinstance(number, int) else place, _scalars("epoch", found)
+        scalars = {name: value for name, value in epoch.items() if name != "epoch"}
+        number = epoch["epoch"]  # for half epochs, say, the dashboard needs the place
+        yield number if isinstance(number, int) else place, _scalars("epoch", scalars)
     final = {metric.name: results.value(trial, metric.name) for metric in results.metrics}
     yield 0, _scalars("final", final)
     yield 0, _end(record["status"] == "finished", began + record["seconds"])
 
 
-def _curves(kind: str, series: Mapping[str, Sequence[float | None]]) -> Iterator[tuple[int, Any]]:
+def _curves(kind: str, series: Mapping[str, Sequence[float | None]]) -> Iterator[Step]:
     length = max(map(len, series.values()), default=0)
     edges = bin_edges(length, _MOST_POINTS)
     drawn = {name: downsample(values, edges) for name, values in series.items()}
-    means = {
-        name: found["mean"] if isinstance(found, dict) else found for name, found in drawn.items()
-    }
+    means = {name: x["mean"] if isinstance(x, dict) else x for name, x in drawn.items()}
     for i, edge in enumerate(edges[1:]):
-        found = {name: values[i] for name, values in means.items() if i < len(values)}
-        yield edge, _scalars(kind, found)
+        values = {name: curve[i] for name, curve in means.items() if i < len(curve)}
+        yield edge, _scalars(kind, values)
 
 
 def _scalars(kind: str, values: Mapping[str, Any]) -> Any:

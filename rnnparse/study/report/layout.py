@@ -1,14 +1,13 @@
-"""How settings are laid out in a map: which axes are its rows, its columns and its panels."""
+"""How settings are laid out in the map, and which curves are drawn at first."""
 
 from __future__ import annotations
 
-import math
-from collections.abc import Sequence
-from dataclasses import dataclass, field
+from collections.abc import Iterable, Sequence
 from typing import Any
 
 from rnnparse.study.records import canonical
-from rnnparse.study.report.results import Metric, Results, showing
+from rnnparse.study.report.results import Results
+from rnnparse.study.report.settings import Setting
 
 COLUMNS, ROWS = "learning_rate", "optimizer"
 """The axes that are columns and rows where they vary."""
@@ -16,28 +15,14 @@ COLUMNS, ROWS = "learning_rate", "optimizer"
 BUDGET = {"epochs", "patience"}
 """Axes that decide how long a trial takes, not what it does."""
 
-MOST_CELLS = 160
-"""Further axes get panels side by side as long as that is no more cells."""
-
-
-@dataclass
-class Panel:
-    """A map of one combination of the further axes.
-
-    Attributes:
-        name: of the combination; empty where there is but one.
-        cells: the settings at (row, column).
-    """
-
-    name: str
-    cells: dict[tuple[int, int], list[int]] = field(default_factory=dict)
+_FIRST_LINES = 6
 
 
 def map_axes(results: Results) -> tuple[int, int]:
     """The places of the axes that are rows and columns of the map; −1 for none.
 
-    Without the usual ones, columns are the numbers of which there are most, rows words if there
-    are any.
+    Where the usual ones do not vary, the columns are the numeric axis with most values, and the
+    rows an axis of words if there is one.
     """
     axes, varying = results.axes, laid_out(results)
     names = {axes[i].name: i for i in varying}
@@ -51,117 +36,52 @@ def map_axes(results: Results) -> tuple[int, int]:
 
 
 def laid_out(results: Results) -> list[int]:
-    """The places of the axes that vary in the map: in a study without what is beyond its grid."""
-    beyond = set(results.beyond)
+    """The places of the axes that vary in the map, which leaves out settings beyond the grid."""
+    beyond = {setting.place for setting in results.beyond}
     if not beyond:
         return results.varying
-    kept = [row["config"] for i, row in enumerate(results.settings) if i not in beyond]
-    names = {i: results.axes[i].name for i in results.varying}
-    return [i for i in names if len({canonical(config.get(names[i])) for config in kept}) > 1]
+    columns = {i: results.places(i) for i in results.varying}
+    kept = [setting.place for setting in results.settings if setting.place not in beyond]
+    return [i for i, places in columns.items() if len({places[place] for place in kept}) > 1]
 
 
-def panels(results: Results) -> list[Panel]:
-    """The panels of the map, in the order of the axes' values; without what is beyond the grid."""
+def alike(
+    settings: Iterable[Setting], setting: Setting, free: str | None, ignored: set[str]
+) -> list[Setting]:
+    """The settings that equal one in every axis but a free one and those that are ignored."""
+    names = [name for name in setting.config if name != free and name not in ignored]
+    wanted = [setting.config[name] for name in names]
+    return [one for one in settings if [one.config.get(name) for name in names] == wanted]
+
+
+def first_drawn(results: Results) -> list[Setting]:
+    """The settings whose curves are drawn when the page opens.
+
+    They are the best of each row of the map, of many rows the best six. A map of one row gives
+    settings across its columns that are like the best one.
+    """
+    best = results.best
+    if best is None:
+        return results.settings[:1]
     rows, columns = map_axes(results)
-    places = [place_of_values(results, axis) for axis in range(len(results.axes))]
-    aside = aside_axes(results)
-    found: dict[tuple[int, ...], Panel] = {}
-    for setting, row in enumerate(results.settings):
-        if setting in results.beyond:
-            continue
-        key = tuple(places[axis][setting] for axis in aside)
-        names = [results.axes[axis].name for axis in aside]
-        name = ", ".join(showing(name, row["config"].get(name)) for name in names)
-        cell = tuple(0 if axis < 0 else places[axis][setting] for axis in (rows, columns))
-        cells = found.setdefault(key, Panel(name)).cells
-        cells.setdefault((cell[0], cell[1]), []).append(setting)
-    return [found[key] for key in sorted(found)]
+    if rows < 0:
+        row = _row(results, best, columns)
+        step = -(-len(row) // _FIRST_LINES)
+        return row[row.index(best) % step :: step]
+    places = results.places(rows)
+    best_of_row: dict[int, Setting] = {}
+    for setting in results.ranking:
+        best_of_row.setdefault(places[setting.place], setting)
+    first = [*best_of_row.values()][:_FIRST_LINES]
+    return sorted(first, key=lambda setting: places[setting.place])
 
 
-def place_of_values(results: Results, axis: int) -> list[int]:
-    """For each setting the place of its value among those of an axis."""
-    name = results.axes[axis].name
-    places = {canonical(value): i for i, value in enumerate(results.axes[axis].values)}
-    return [places[canonical(row["config"].get(name))] for row in results.settings]
-
-
-def aside_axes(results: Results) -> list[int]:
-    """The axes whose values get panels of their own; those that vary least come first.
-
-    Then settings that were tried beyond a grid come after all of the grid.
-    """
-    rows, columns = map_axes(results)
-    cells = math.prod(len(results.axes[axis].values) for axis in (rows, columns) if axis >= 0)
-    aside: list[int] = []
-    for axis in laid_out(results):
-        places = [place_of_values(results, other) for other in (*aside, axis)]
-        if (
-            axis not in (rows, columns)
-            and cells * len(set(zip(*places, strict=True))) <= MOST_CELLS
-        ):
-            aside.append(axis)
-    return sorted(aside, key=lambda axis: _spread(place_of_values(results, axis)))
-
-
-def _spread(places: Sequence[int]) -> float:
-    """The entropy of values, to six digits."""
-    shares = [places.count(place) / len(places) for place in set(places)]
-    return round(-math.fsum(share * math.log(share) for share in shares), 6)
-
-
-def beside(results: Results, setting: int, **values: Any) -> list[int]:
-    """The settings of all columns of the map that are else like one, but for `values`.
-
-    They may differ in how long they were trained, where there are none that do not.
-    """
-    _, columns = map_axes(results)
-    axis = results.axes[columns] if columns >= 0 else None
-    like = {**results.settings[setting]["config"], **values}
-    free = {axis.name} if axis else set()
-    found: dict[str, int] = {}
-    for ignored in (free, free | BUDGET):
-        for i, row in enumerate(results.settings):
-            config = row["config"]
-            if all(config.get(name) == like[name] for name in like if name not in ignored):
-                found.setdefault(canonical(config.get(axis.name) if axis else None), i)
-    order = [canonical(value) for value in axis.values] if axis else ["null"]
-    return [found[value] for value in order if value in found]
-
-
-def best_of(values: Sequence[float | None], settings: Sequence[int], metric: Metric) -> int:
-    """The setting whose value is best; the first where none has one."""
-    there = [setting for setting in settings if values[setting] is not None]
-    sign = -1 if metric.higher else 1
-    return min(there, key=lambda setting: sign * (values[setting] or 0.0), default=settings[0])
-
-
-@dataclass(frozen=True)
-class ColourScale:
-    """From the worst value, or what is as far from the best as three times the middle, to the best.
-
-    Attributes:
-        worst, best: the ends. logarithmic: whether factors count, not differences.
-    """
-
-    worst: float
-    best: float
-    logarithmic: bool
-
-    @classmethod
-    def of(cls, values: Sequence[float], higher: bool) -> ColourScale:
-        """The scale of a metric's values, of which there must be one."""
-        ordered = sorted(values, reverse=higher)
-        logarithmic = not higher and ordered[0] > 0
-        shape = math.log if logarithmic else float
-        best, middle, worst = (shape(ordered[i]) for i in (0, len(ordered) // 2, -1))
-        limit = best + 3 * (middle - best)
-        if middle != best and abs(worst - best) > abs(limit - best):
-            worst = limit
-        return cls(worst, best, logarithmic)
-
-    def share(self, value: float) -> float:
-        """Where a value is between worst (0) and best (1)."""
-        if self.worst == self.best:
-            return 1.0
-        shaped = math.log(value) if self.logarithmic else value
-        return min(1.0, max(0.0, (shaped - self.worst) / (self.best - self.worst)))
+def _row(results: Results, setting: Setting, columns: int) -> list[Setting]:
+    """For each column the setting that is like one; if there is none, with another budget."""
+    axis = results.axes[columns].name if columns >= 0 else None
+    row: dict[str, Setting] = {}
+    for ignored in (set(), BUDGET):
+        for one in alike(results.settings, setting, axis, ignored):
+            row.setdefault(canonical(one.config.get(axis) if axis else None), one)
+    order: Sequence[Any] = results.axes[columns].values if columns >= 0 else (None,)
+    return [row[key] for key in map(canonical, order) if key in row]

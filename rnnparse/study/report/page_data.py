@@ -4,29 +4,33 @@ from __future__ import annotations
 
 import json
 import math
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
+from functools import cached_property
 from typing import Any
+
+from scipy.special import stdtrit
 
 from rnnparse.study.diagnosis import EVIDENCE, LABELS, RULES
 from rnnparse.study.diagnosis.statistics import bin_edges, downsample
 from rnnparse.study.records import canonical
-from rnnparse.study.report.layout import beside, best_of, map_axes, place_of_values
-from rnnparse.study.report.results import TITLES, Results, series, title
+from rnnparse.study.report.layout import first_drawn, laid_out, map_axes
+from rnnparse.study.report.results import Record, Results, series
+from rnnparse.study.report.wording import TITLES
 from rnnparse.study.schema import STATUSES
 
 MOST_POINTS = 100
-"""A curve is drawn with so many points, or fewer in a study of many trials."""
+"""The points of a curve; a study of many trials has fewer."""
 _ALL_POINTS = 400_000
-_FIRST_LINES = 6
-_DIGITS = {"dev_f1": 2}
 _ORDER = (
     *("dev_f1", "objective", "loss", "violated", "gradient_norm", "update_ratio"),
     *("gap", "bound"),
 )
 
+Json = dict[str, Any]
+
 
 def script_json(value: Any) -> str:
-    """JSON that can stand in a script element whatever it holds."""
+    """JSON that is safe in a script element whatever it holds."""
     text = json.dumps(value, separators=(",", ":"), allow_nan=False)
     return text.replace("<", "\\u003c").replace("-->", "--\\u003e")
 
@@ -39,44 +43,46 @@ class ReportData:
     """
 
     def __init__(self, results: Results) -> None:
-        self.results = results
-        self.points = max(12, min(MOST_POINTS, _ALL_POINTS // max(1, len(results.records))))
+        self.results, self.records = results, results.records
+        self.points = max(12, min(MOST_POINTS, _ALL_POINTS // max(1, len(self.records))))
+        self.setting = {trial: one.place for one in results.settings for trial in one.trials}
         self.series = {
-            kind: _names(name for r in results.records for name in series(r, kind))
+            kind: _names(name for record in self.records for name in series(record, kind))
             for kind in ("updates", "epochs")
         }
-        self.lengths = {kind: self._lengths(kind) for kind in self.series}
 
-    def _lengths(self, kind: str) -> list[int]:
+    @cached_property
+    def lengths(self) -> dict[str, list[int]]:
         """The greatest length of each setting's curves."""
-        records = self.results.records
-        return [
-            max(
-                (
-                    len(x)
-                    for trial in setting["trials"]
-                    for x in series(records[trial], kind).values()
-                ),
-                default=0,
-            )
-            for setting in self.results.settings
-        ]
+        lengths = {kind: [0] * len(self.results.settings) for kind in self.series}
+        for kind, longest in lengths.items():
+            for trial, record in enumerate(self.records):
+                own = max(map(len, series(record, kind).values()), default=0)
+                longest[self.setting[trial]] = max(longest[self.setting[trial]], own)
+        return lengths
 
-    def study(self) -> dict[str, Any]:
-        """What is read when the page opens."""
+    @property
+    def binned(self) -> bool:
+        """Whether the page has bins of a curve in place of its values."""
+        return any(n > self.points for lengths in self.lengths.values() for n in lengths)
+
+    def study(self) -> Json:
+        """What the scripts read when the page opens."""
         results = self.results
-        lengths = {n for kind in self.lengths for n in self.lengths[kind]}
+        lengths = {n for lengths in self.lengths.values() for n in lengths if n}
+        rows, columns = map_axes(results)
+        seeds = sorted({record["seed"] for record in self.records})
         return {
             "axes": [
-                {"name": axis.name, "values": _canonical(axis.values), "numeric": axis.numeric}
-                for axis in results.axes
+                {"name": a.name, "values": _canonical(a.values), "numeric": a.numeric}
+                for a in results.axes
             ],
             "metrics": [
-                {"title": title(m.name), "higher": m.higher, "digits": _DIGITS.get(m.name)}
-                for m in results.metrics
+                {"title": m.title, "higher": m.higher, "digits": m.digits} for m in results.metrics
             ],
             "varying": results.varying,
-            "seeds": sorted({record["seed"] for record in results.records}),
+            "seeds": seeds,
+            "quantiles": [round(float(stdtrit(n, 0.975)), 3) for n in range(1, len(seeds))],
             "labels": LABELS,
             "rules": RULES,
             "statuses": STATUSES,
@@ -85,104 +91,74 @@ class ReportData:
             "bounds": {"gap": "bound"},
             "higher": [metric.name for metric in results.metrics if metric.higher],
             **self.series,
-            "edges": {n: bin_edges(n, self.points) for n in sorted(lengths) if n},
+            "edges": {n: bin_edges(n, self.points) for n in sorted(lengths)},
             "settings": self._settings(),
             "trials": self._trials(),
-            "errors": dict(self._errors()),
-            "best": results.best,
-            "map": dict(zip(("rows", "columns"), map_axes(results), strict=True)),
-            "beyond": results.beyond,
-            "shown": self._shown(),
+            "errors": {
+                trial: f"{record['error']['type']}: {record['error']['message']}"
+                for trial, record in enumerate(self.records)
+                if record["error"]
+            },
+            "best": results.best and results.best.place,
+            "map": {"rows": rows, "columns": columns, "axes": laid_out(results)},
+            "beyond": [setting.place for setting in results.beyond],
+            "shown": [setting.place for setting in first_drawn(results)],
         }
 
-    def _settings(self) -> dict[str, Any]:
-        results = self.results
-        places = [
-            {canonical(value): place for place, value in enumerate(axis.values)}
-            for axis in results.axes
-        ]
-        metrics = [
-            {"mean": [mean for mean, _ in pairs], "half": [half for _, half in pairs]}
-            for pairs in results.means
-        ]
+    def _settings(self) -> Json:
+        settings = self.results.settings
+        metrics = range(len(self.results.metrics))
         return {
-            "config": [
-                [place[canonical(s["config"].get(axis.name))] for s in results.settings]
-                for axis, place in zip(results.axes, places, strict=True)
+            "config": [self.results.places(axis) for axis in range(len(self.results.axes))],
+            "label": [LABELS.index(setting.label) for setting in settings],
+            "metrics": [
+                {
+                    "mean": [setting.scores[m].mean for setting in settings],
+                    "text": [self.results.score(setting, m) for setting in settings],
+                }
+                for m in metrics
             ],
-            "label": [LABELS.index(setting["label"]) for setting in results.settings],
-            "metrics": metrics,
-            "alike": [int(alike) for alike in results.alike],
+            "alike": [int(self.results.verdict(one) == "within noise") for one in settings],
             **self.lengths,
         }
 
-    def _trials(self) -> dict[str, Any]:
-        records, settings = self.results.records, self.results.settings
-        of = {trial: i for i, setting in enumerate(settings) for trial in setting["trials"]}
+    def _trials(self) -> Json:
         return {
-            "id": [record["id"] for record in records],
-            "setting": [of[trial] for trial in range(len(records))],
-            "seed": [record["seed"] for record in records],
-            "status": [STATUSES.index(record["status"]) for record in records],
-            "label": [LABELS.index(found.label) for found in self.results.diagnoses],
-            "seconds": [round(training_seconds(record), 3) for record in records],
+            "id": [record["id"] for record in self.records],
+            "setting": [self.setting[trial] for trial in range(len(self.records))],
+            "seed": [record["seed"] for record in self.records],
+            "status": [STATUSES.index(record["status"]) for record in self.records],
+            "label": [LABELS.index(diagnosis.label) for diagnosis in self.results.diagnoses],
+            "seconds": [round(training_seconds(record), 3) for record in self.records],
         }
 
-    def _errors(self) -> Iterator[tuple[int, str]]:
-        for trial, record in enumerate(self.results.records):
-            if record["error"]:
-                yield trial, f"{record['error']['type']}: {record['error']['message']}"
-
-    def _shown(self) -> list[int]:
-        """The settings that are drawn at first: the best of each row of the map, or all of one.
-
-        Of many rows, those whose best are best; of many columns of one row, every so many.
-        """
-        results, best = self.results, self.results.best
-        if best is None:
-            return list(range(min(1, len(results.settings))))
-        rows, _ = map_axes(results)
-        if rows < 0:
-            found = beside(results, best)
-            step = -(-len(found) // _FIRST_LINES)
-            return found[found.index(best) % step :: step]
-        groups: dict[int, list[int]] = {}
-        for setting, place in enumerate(place_of_values(results, rows)):
-            groups.setdefault(place, []).append(setting)
-        means, metric = [mean for mean, _ in results.means[0]], results.metrics[0]
-        found = [best_of(means, groups[place], metric) for place in sorted(groups)]
-        sign = -1 if metric.higher else 1
-        ranked = sorted(found, key=lambda i: (means[i] is None, sign * (means[i] or 0.0)))
-        return [setting for setting in found if setting in ranked[:_FIRST_LINES]]
-
     def details(self) -> Iterator[str]:
-        """A line for each trial: advice, evidence, curves, and the command to train it."""
-        of = self._trials()["setting"]
+        """A line for each trial: advice, evidence, curves, and the command that repeats it."""
         edges: dict[int, list[int]] = {}
-        for trial, record in enumerate(self.results.records):
-            line: dict[str, Any] = {
-                "advice": self.results.diagnoses[trial].advice,
+        for trial, record in enumerate(self.records):
+            diagnosis, setting = self.results.diagnoses[trial], self.setting[trial]
+            line: Json = {
+                "advice": diagnosis.advice,
                 "evidence": {
                     name: value if isinstance(value, str) else float(f"{value:.4g}")
-                    for name, value in self.results.diagnoses[trial].evidence.items()
+                    for name, value in diagnosis.evidence.items()
                 },
+                "command": self.results.command(trial),
             }
             for kind in self.series:
-                n = self.lengths[kind][of[trial]]
+                n = self.lengths[kind][setting]
                 cut = edges.setdefault(n, bin_edges(n, self.points))
-                line[kind] = {
-                    name: downsample(found, cut) for name, found in series(record, kind).items()
-                }
-            if len(self.results.settings[of[trial]]["trials"]) > 1:
+                curves = series(record, kind)
+                line[kind] = {name: downsample(values, cut) for name, values in curves.items()}
+            if len(self.results.settings[setting].trials) > 1:
                 line["metrics"] = [self.results.value(trial, m.name) for m in self.results.metrics]
-            line["command"] = self.results.command(trial)
             yield script_json(line)
 
 
-def training_seconds(record: Mapping[str, Any]) -> float:
-    """How long a trial's epochs took; all of it where they do not tell.
+def training_seconds(record: Record) -> float:
+    """How long a trial's epochs took; if they are not timed, the whole trial.
 
-    The first trial of a process begins with loading its packages, which says nothing of a setting.
+    The first trial of a process also loads packages, which says nothing about a setting.
     """
     seconds = [epoch.get("seconds") for epoch in record["epochs"]]
     if not seconds or None in seconds:
@@ -195,7 +171,8 @@ def _canonical(values: Sequence[Any]) -> list[Any]:
     return [json.loads(canonical(value)) for value in values]
 
 
-def _names(found: Iterator[str]) -> list[str]:
-    names = dict.fromkeys(found)
-    known = [name for name in _ORDER if name in names]
-    return [*known, *(name for name in names if name not in known)]
+def _names(names: Iterator[str]) -> list[str]:
+    """The different names, the usual ones first."""
+    all_names = dict.fromkeys(names)
+    known = [name for name in _ORDER if name in all_names]
+    return list(dict.fromkeys([*known, *all_names]))

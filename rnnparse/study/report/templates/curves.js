@@ -1,13 +1,14 @@
 "use strict";
 
-// Colours of Okabe & Ito (2008), which the colour-blind tell apart; dashes go through them again.
+// Colours of Okabe & Ito (2008), which colour-blind readers can tell apart.
 const COLOURS = ["#0072b2", "#d55e00", "#009e73", "#cc79a7", "#e69f00", "#56b4e9"];
 const DASHES = ["", "6 3"];
 const MOST_LINES = COLOURS.length * DASHES.length;
 
+/** The name of the x axis by kind. */
 const KINDS = { updates: "update", epochs: "epoch" };
 
-/** The charts of the settings that are picked, and what is said about these. */
+/** The charts of the picked settings, and a list of them with their diagnoses. */
 class Curves {
   constructor(box, list, onChange) {
     Object.assign(this, { box, list, onChange, picked: [] });
@@ -42,12 +43,16 @@ class Curves {
         redraw(Object.assign(chart, { quantity: name, logY: null })),
       ),
       make("span", { class: "ticks" }, chart.boxes.logX, chart.boxes.logY),
+      saveButton(
+        () => title(chart.quantity),
+        () => [chart.plot, ...this.list.children],
+      ),
     );
     chart.figure = make("figure", { "data-kind": kind }, controls, chart.plot);
     return chart;
   }
 
-  /** Draw these settings, or add them to those that are drawn; what is drawn already goes. */
+  /** Draw these settings, or add them to those drawn. Adding what is drawn removes it. */
   pick(settings, add) {
     this.left = 0;
     if (!add) {
@@ -103,7 +108,7 @@ class Curves {
     this.charts.forEach((chart) => this.renderChart(chart));
     this.list.replaceChildren(...this.picked.map((setting, i) => this.entry(setting, i)));
     if (!this.picked.length)
-      this.list.append(make("li", {}, "Pick a cell of the map or a row of the table."));
+      this.list.append(make("li", {}, "Click a cell of the map or tick a row of the table."));
     if (this.left)
       this.list.append(make("li", { class: "facts" }, `${this.left} more are not drawn.`));
   }

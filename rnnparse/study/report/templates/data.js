@@ -1,7 +1,7 @@
 "use strict";
 
-// `study` has a column for each quantity of trials and settings; the curves and the evidence of
-// trial i are line i of `details`, which is read only when it is looked at.
+// `study` has a column for each quantity of trials and settings. The curves and the evidence of
+// trial i are line i of `details`, which is parsed only when it is needed.
 const study = JSON.parse(byId("study").textContent);
 const { varying } = study;
 const settingCount = study.settings.label.length;
@@ -47,66 +47,43 @@ function nameOf(setting, axes = varying) {
   return parts.join(" · ") || "the only setting";
 }
 
-/** How a metric's mean is written, with half its interval where there are several seeds. */
-function showMetric(setting, metric) {
-  const { mean, half } = study.settings.metrics[metric];
-  const { digits } = study.metrics[metric];
-  if (mean[setting] == null || half[setting] == null) return showMean(setting, metric);
-  return showWithHalf(mean[setting], half[setting], digits);
-}
+/** A metric of a setting, with half its interval where there are several seeds. */
+const showMetric = (setting, metric) => study.settings.metrics[metric].text[setting];
 
 /** The mean alone, in the digits that one seed would have. */
 function showMean(setting, metric) {
-  const { mean } = study.settings.metrics[metric];
   const { digits } = study.metrics[metric];
-  return digits == null || mean[setting] == null ? show(mean[setting]) : mean[setting].toFixed(digits);
+  const mean = metricOf(setting, metric);
+  return digits == null || mean == null ? show(mean) : mean.toFixed(digits);
 }
 
-/** A number and half its interval, with the digits that the interval makes worth while. */
-function showWithHalf(mean, half, digits) {
-  if (half === 0) return `${digits == null ? show(mean) : mean.toFixed(digits)} ± 0`;
-  const magnitude = (value) => (value ? Math.floor(Math.log10(Math.abs(value))) : 0);
-  const places = digits ?? Math.max(0, Math.min(1 - magnitude(half), 4 - magnitude(mean)));
-  if (places > 5 || Math.max(Math.abs(mean), half) >= 1e5) return `${brief(mean)} ± ${brief(half)}`;
-  return `${mean.toFixed(places)} ± ${half.toFixed(places)}`;
-}
-
-/** A great or small number in three digits. */
-const brief = (value) => value.toExponential(2).replace(/\.?0*e\+?/, "e");
-
-// 97.5 % quantiles of Student's t for 1, 2, ... degrees of freedom.
-const STUDENT = [
-  12.71, 4.303, 3.182, 2.776, 2.571, 2.447, 2.365, 2.306, 2.262, 2.228, 2.201, 2.179, 2.16, 2.145,
-  2.131, 2.12, 2.11, 2.101, 2.093, 2.086, 2.08, 2.074, 2.069, 2.064, 2.06, 2.056, 2.052, 2.048,
-];
-
-/** Where the values of a setting's curves stand: the middle of each stretch, from 1 on. */
+/** The x positions of a setting's curves: the middle of each bin, from 1 on. */
 function positions(kind, setting) {
   const edges = study.edges[study.settings[kind][setting]] ?? [0];
   return edges.slice(1).map((edge, i) => (edges[i] + 1 + edge) / 2);
 }
 
-/** So many seeds have a band; fewer are drawn themselves, as the interval of two says little. */
+/** So many seeds have a band. Fewer are drawn one by one: an interval of two says little. */
 const FEWEST_BANDED = 5;
 
 /**
  * A setting's curve of one quantity: {x, mean, low, high, seeds, reach, single}, or null.
  *
- * Of one seed, low and high are the least and greatest of each stretch, where stretches were drawn
- * together; of many, the 95 % interval of their mean, on the scale that is drawn. `seeds` are those
- * to draw, `reach` all values that an axis must show.
+ * With one seed, low and high are the minimum and maximum of each bin, if the curve is binned. With
+ * many, they are the 95 % interval of the mean on the scale that is drawn. `seeds` are those to
+ * draw, `reach` all values that an axis must show.
  */
 function curveOf(setting, kind, quantity, logarithmic) {
-  const found = trialsOf[setting].map((trial) => detail(trial)[kind][quantity]).filter(Boolean);
-  if (!found.length) return null;
+  const curves = trialsOf[setting].map((trial) => detail(trial)[kind][quantity]).filter(Boolean);
+  if (!curves.length) return null;
   const x = positions(kind, setting);
-  if (found.length === 1) {
-    const only = found[0];
+  if (curves.length === 1) {
+    const [only] = curves;
     const drawn = Array.isArray(only) ? { mean: only, low: null, high: null } : only;
     const reach = Object.values(drawn).flatMap((values) => values ?? []);
     return { x, ...drawn, seeds: [], reach, single: true };
   }
-  const means = found.map((one) => (Array.isArray(one) ? one : one.mean));
+  const means = curves.map((one) => (Array.isArray(one) ? one : one.mean));
   const columns = x.map((_, i) => means.map((one) => one[i]).filter((value) => value != null));
   const positive = columns.every((values) => values.every((value) => value > 0));
   const bands = columns.map((values) => interval(values, logarithmic && positive));
@@ -116,7 +93,7 @@ function curveOf(setting, kind, quantity, logarithmic) {
   return { x, mean, low, high, seeds: [], reach };
 }
 
-/** Mean and 95 % interval, if of many; of the logarithms where a logarithmic axis shows them. */
+/** Mean and 95 % interval of enough values; of their logarithms for a logarithmic axis. */
 function interval(values, logarithmic) {
   const n = values.length;
   if (n === 0) return [null, null, null];
@@ -125,6 +102,6 @@ function interval(values, logarithmic) {
   const mean = numbers.reduce((a, b) => a + b, 0) / n;
   if (n < FEWEST_BANDED) return [back(mean), null, null];
   const variance = numbers.reduce((a, b) => a + (b - mean) ** 2, 0) / (n - 1);
-  const half = (STUDENT[n - 2] ?? 1.96) * Math.sqrt(variance / n);
+  const half = study.quantiles[n - 2] * Math.sqrt(variance / n);
   return [back(mean), back(mean - half), back(mean + half)];
 }

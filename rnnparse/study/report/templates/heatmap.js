@@ -6,9 +6,7 @@ const MOST_CELLS = 160;
 const beyond = new Set(study.beyond);
 const inGrid = study.settings.label.map((_, s) => s).filter((s) => !beyond.has(s));
 /** The axes that tell the settings of the map apart. */
-const laidOut = varying.filter(
-  (axis) => new Set(inGrid.map((s) => study.settings.config[axis][s])).size > 1,
-);
+const laidOut = study.map.axes;
 const MOST_WIDE = 14; // columns with values in their cells
 
 // From the worst value to the best, as red, green, blue: lightness alone tells them apart, too.
@@ -88,6 +86,7 @@ class HeatMap {
       );
     }
     for (const [axis, chosen] of this.others) parts.push(this.selector(axis, chosen));
+    parts.push(saveButton(() => "map", () => [this.box]));
     this.controls.replaceChildren(...parts);
   }
 
@@ -322,11 +321,12 @@ class Colours {
 
   legend(metric) {
     if (this.best === undefined) return make("span", {}, `${metric.title}: no setting has a value`);
-    const stops = [0, 0.2, 0.4, 0.6, 0.8, 1].map((share) => this.shade(share)[0]);
-    const bar = make("i", {
-      class: "bar",
-      style: `background:linear-gradient(to right,${stops.join(",")})`,
-    });
+    const stops = Array.from({ length: 60 }, (_, i) => this.shade(i / 59)[0]);
+    const bar = draw(
+      "svg",
+      { class: "bar", viewBox: "0 0 60 1", preserveAspectRatio: "none" },
+      stops.map((fill, x) => draw("rect", { x, width: 1.5, height: 1, fill })),
+    );
     const end = this.logarithmic ? Math.exp(this.worst) : this.worst;
     const worst = `${this.clamped ? (metric.higher ? "≤ " : "≥ ") : ""}${show(end)}`;
     return make("span", { class: "scale" }, metric.title, " ", worst, bar, show(this.best));

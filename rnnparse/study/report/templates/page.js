@@ -1,6 +1,6 @@
 "use strict";
 
-/** Put the page together once it is read. */
+/** Connect the parts of the page. */
 function start() {
   const chips = [...document.querySelectorAll("button[data-label]")];
   const map = new HeatMap(byId("map-controls"), byId("map-box"), (settings, add) =>
@@ -28,7 +28,7 @@ function start() {
       filter();
     });
   }
-  for (const box of document.querySelectorAll(".command.static")) {
+  for (const box of document.querySelectorAll(".best-setting .command")) {
     box.append(copyButton(() => box.querySelector("code").textContent.trim()));
   }
   map.renderControls();

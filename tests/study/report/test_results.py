@@ -1,0 +1,151 @@
+"""Settings of a study: their trials pooled over seeds, their metrics, what tells them apart."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from rnnparse.errors import StudyError
+from rnnparse.parser_study.grid import Grid
+from rnnparse.study.curve import Curve
+from rnnparse.study.manifest import read_study, write_study
+from rnnparse.study.records import RECORDS
+from rnnparse.study.report.layout import map_axes
+from rnnparse.study.report.results import load_results
+from tests.study.made_up import QUESTION, QUICK, study_folder
+from tests.study.report.studies import further_settings, plain_study, results, trial
+
+
+def test_seeds_are_pooled() -> None:
+    found = results(
+        [
+            trial({"a": 1}, f1=[50, 90, 50]),
+            trial({"a": 2}, f1=[50]),
+            trial({"a": 1}, seed=1, f1=[80, 50]),
+            trial({"a": 1}, *[5.0 + t for t in range(20)], seed=2, f1=[99], status="diverged"),
+        ]
+    )
+    first, second = found.settings
+    assert (first.config, first.trials) == ({"a": 1}, (0, 2, 3))
+    assert [metric.name for metric in found.metrics] == ["dev_f1", "objective"]
+    assert first.scores[0].mean == 85.0
+    # Two values: half their distance, times Student's quantile of one degree of freedom.
+    assert first.scores[0].half == pytest.approx(12.706 * 5, rel=1e-4)
+    assert found.score(first, 0) == "85.00 ± 63.53"
+    assert first.best_epoch == 1.5
+    assert (second.scores[0].mean, second.scores[0].half) == (50.0, None)
+    assert found.best is first and found.ranking == [first, second]
+
+
+def test_the_diagnosis_of_a_setting_is_the_most_frequent_and_then_the_worst() -> None:
+    growing = [5.0 + t for t in range(40)]
+    steady = [5.0 * 0.99**t for t in range(40)]
+    records = [trial({"a": 1}, *y, seed=i) for i, y in enumerate([growing, steady, steady])]
+    found = results(records)
+    assert [one.label for one in found.diagnoses] == ["diverged", "improving", "improving"]
+    assert found.settings[0].diagnosis is found.diagnoses[1]
+    assert results(records[:2]).settings[0].label == "diverged"
+
+
+def test_a_setting_without_a_finished_trial_has_no_score() -> None:
+    found = results([trial({"a": 1}, f1=[80]), trial({"a": 2}, f1=[90], status="failed")])
+    assert found.settings[1].mean is None and found.settings[1].best_epoch is None
+    assert found.best is found.settings[0]
+    assert results([trial({"a": 1}, status="failed")]).best is None
+
+
+def test_the_metric_of_the_study_comes_first_and_names_tell_which_way_is_better() -> None:
+    records = [trial({"a": a}, val_accuracy=0.1 * a, val_loss=2.0 - a) for a in (1, 2)]
+    found = results(records, metric={"name": "val_loss", "maximize": False})
+    assert [(m.name, m.higher) for m in found.metrics] == [
+        ("val_loss", False),
+        ("objective", False),
+        ("val_accuracy", True),
+    ]
+    assert found.best is found.settings[1]
+
+
+def test_settings_within_noise_of_the_best_are_named() -> None:
+    gold = [10] * 100
+
+    def scored(a: int, missed: int) -> dict[str, object]:
+        pairs = [[9 if (7 * i + a) % 100 < missed else 10, 10] for i in range(100)]
+        return trial({"a": a}, f1=[100 - missed / 10], dev_counts=pairs)
+
+    found = results([scored(1, 20), scored(2, 21), scored(3, 90)], gold=gold)
+    assert [found.verdict(one) for one in found.settings] == ["best", "within noise", ""]
+    assert found.near == [found.settings[1]]
+    assert found.settings[2].comparison is not None
+    assert found.settings[2].comparison.difference == pytest.approx(7.0)
+
+
+def test_settings_that_do_the_same_are_known() -> None:
+    records = [trial({"batch_size": size}) for size in (100, 256, 512)]
+    found = results(records, sizes={"train": 200})
+    assert found.same(found.settings[1]) == [found.settings[2]]
+    assert found.same(found.settings[0]) == []
+
+
+def test_an_axis_that_varies_with_another_tells_nothing_more() -> None:
+    records = [trial({"epochs": e, "patience": 2 * e, "x": 1, "rate": r}) for e in (1, 2) for r in (3, 4)]
+    found = results(records)
+    assert [found.axes[i].name for i in found.varying] == ["epochs", "rate"]
+    assert found.name(found.settings[0]) == "epochs 1, rate 3"
+
+
+def test_the_few_settings_beyond_the_grid_are_told_apart(tmp_path: Path) -> None:
+    further = further_settings(3)
+    within = {**further[0], "epochs": 5, "patience": 5}
+    folder = study_folder(
+        tmp_path, QUESTION, examples=600, further=[*further, within], sentences=20
+    )
+    found = load_results(folder)
+    names = [found.axes[i].name for i in found.varying]
+    assert names == ["optimizer", "learning_rate", "batch_size", "l2", "epochs"]  # not patience
+    assert len(found.settings) == 84
+    assert [setting.config for setting in found.beyond] == sorted(
+        further, key=lambda config: config["learning_rate"]
+    )
+
+
+def test_many_settings_beyond_the_grid_belong_to_its_map(tmp_path: Path) -> None:
+    further = further_settings(13)
+    folder = study_folder(tmp_path, QUESTION, examples=600, further=further, sentences=20)
+    assert load_results(folder).beyond == []
+
+
+def test_the_map_has_rates_by_optimisers(tmp_path: Path) -> None:
+    axes = {**QUICK, "learning_rate": (0.01,)}
+    first = {name: values[0] for name, values in Grid(axes).axes.items()}
+    further = [{**first, "epochs": 9, "patience": 4}]
+    found = load_results(study_folder(tmp_path / "one", axes, examples=600, further=further))
+    rows, columns = map_axes(found)
+    assert [one.config["epochs"] for one in found.beyond] == [9]  # no column of the map
+    assert rows == -1 and found.axes[columns].name == "optimizer"
+    found = load_results(study_folder(tmp_path / "three", QUICK, examples=600))
+    assert [found.axes[i].name for i in map_axes(found)] == ["optimizer", "learning_rate"]
+
+
+def test_of_several_records_of_a_trial_the_last_counts(tmp_path: Path) -> None:
+    folder = study_folder(tmp_path, QUICK)
+    lines = (folder / RECORDS).read_text().splitlines(keepends=True)
+    (folder / RECORDS).write_text("".join([lines[0].replace("made-up", "earlier"), *lines]))
+    assert [record["host"] for record in load_results(folder).records] == ["made-up"] * 9
+
+
+def test_records_of_other_data_are_not_mixed_with_those_of_the_study(tmp_path: Path) -> None:
+    folder = study_folder(tmp_path, QUICK)
+    about = read_study(folder)
+    write_study(folder, {**about, "data": {"train.mrg": "0"}})
+    message = r"records.jsonl: trial [0-9a-f]{16} does not belong to this study: it is of other data"
+    with pytest.raises(StudyError, match=message):
+        load_results(folder)
+
+
+def test_missing_trials_are_those_that_the_study_lists(tmp_path: Path) -> None:
+    folder = plain_study(tmp_path, {"x": [1, 2, 3]}, lambda c, s: Curve({"loss": [2.0, c["x"]]}))
+    lines = (folder / RECORDS).read_bytes().splitlines(keepends=True)
+    (folder / RECORDS).write_bytes(lines[0])
+    assert load_results(folder).missing == 2
+    assert results([trial({"a": 1})]).missing == 0  # it lists none
