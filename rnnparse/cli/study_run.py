@@ -24,7 +24,7 @@ DESCRIPTION = """\
 Train with every setting of a grid for a few epochs. All runs share one set of forests, and each
 leaves a record with its curve. Runs that have a record are never run again: the same command goes
 on with a study that was stopped, and another grid adds what is new in it. At the end come a report
-(report.html, report.csv, drawings, logs for TensorBoard) and a table of what was found."""
+(report.html, report.csv, logs for TensorBoard) and a table of what was found."""
 EPILOG = """\
 Values are separated by commas; log:1e-4:1:9 are nine from 0.0001 to 1 by equal factors, lin:0:1:5
 five by equal steps. Optimizers: sgd, momentum (0.9), adagrad (as in the paper), keras-adagrad,
@@ -223,7 +223,7 @@ def _grid(args: argparse.Namespace) -> Grid:
 def _print_plan(args: argparse.Namespace, study: ParserStudy) -> None:
     """Print the runs that would start, and how long they would take."""
     from rnnparse.parser_study.study import START_SECONDS, list_seconds
-    from rnnparse.study.report.narrative import counted, duration
+    from rnnparse.study.report.wording import counted, duration
 
     size = study.size()
     plan, plateau = study.plan(size)

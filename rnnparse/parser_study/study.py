@@ -17,8 +17,11 @@ from rnnparse.parser_study.trial import ParserTrial
 from rnnparse.study.diagnosis import diagnose_all
 from rnnparse.study.manifest import read_study
 from rnnparse.study.records import LOCK, RecordFile
-from rnnparse.study.report.narrative import counted
-from rnnparse.study.report.summary import best, indistinguishable, rows, whole_batches
+from rnnparse.study.report.narrative import whole_batches
+from rnnparse.study.report.results import Results
+from rnnparse.study.report.sentences import say
+from rnnparse.study.report.settings import Setting
+from rnnparse.study.report.wording import counted
 from rnnparse.study.study import Plan, Study
 from rnnparse.training.data import read_data
 from rnnparse.trees.cleaning import words
@@ -116,9 +119,8 @@ class ParserStudy:
             "baselines": problem.baselines,
         }
         study = self._study(self.grid, problem.path, retry=self.retry, **about)
-        warning = whole_batches(self.grid.axes["batch_size"], problem.sizes["train"])
-        if warning is not None:
-            note(f"note: {warning}")
+        for finding in whole_batches(self.grid.axes["batch_size"], problem.sizes["train"]):
+            note(f"note: {say(finding)}")
         plan = study.plan()
         note(f"{counted(len(plan.trials), 'run')} to go, {plan.ended} have ended")
         records = study.run(progress)
@@ -197,36 +199,31 @@ def plateau_settings(
         gold: brackets of each dev sentence.
         epochs, patience: of the settings that are returned.
     """
-    found = []
+    scored = {"name": "dev_f1", "maximize": True}
+    about: dict[str, Any] = {"space": {"axes": {}}, "gold": gold, "metric": scored}
+    settings = []
     for optimizer in dict.fromkeys(record["config"]["optimizer"] for record in records):
         own = [record for record in records if record["config"]["optimizer"] == optimizer]
-        row = _farthest(own, gold)
-        if row is not None:
-            found.append({**row["config"], "epochs": epochs, "patience": patience})
-    return found
+        setting = _farthest(Results(Path(), about, own, diagnose_all(own)))
+        if setting is not None:
+            settings.append({**setting.config, "epochs": epochs, "patience": patience})
+    return settings
 
 
-def _farthest(
-    records: Sequence[Mapping[str, Any]], gold: Sequence[int] | None
-) -> dict[str, Any] | None:
-    """The row with the least loss of those within noise of the best whose losses compare."""
-    settings = rows(records, diagnose_all(records))
-    top = best(settings)
-    if top is None:
+def _farthest(results: Results) -> Setting | None:
+    """The setting with the least loss of those within noise of the best whose losses compare."""
+    best = results.best
+    if best is None or results.metrics[0].name != "dev_f1":
         return None
 
-    def loss(row: Mapping[str, Any]) -> float:
-        ended = [records[i] for i in row["trials"] if records[i]["status"] == "finished"]
-        ends = [record["epochs"][-1].get("loss") for record in ended]
+    def loss(setting: Setting) -> float:
+        ended = [results.records[i] for i in setting.trials]
+        ends = [r["epochs"][-1].get("loss") for r in ended if r["status"] == "finished"]
         return math.inf if None in ends else sum(ends) / len(ends)
 
-    near = [settings[i] for i in indistinguishable(settings, records, gold)]
-    alike = [row for row in near if all(_same(row, top, name) for name in LOSS_AXES)]
-    return min([top, *alike], key=loss)
-
-
-def _same(row: Mapping[str, Any], other: Mapping[str, Any], name: str) -> bool:
-    return bool(row["config"].get(name) == other["config"].get(name))
+    scale = [best.config.get(name) for name in LOSS_AXES]
+    near = [x for x in results.near if [x.config.get(name) for name in LOSS_AXES] == scale]
+    return min([best, *near], key=loss)
 
 
 def training_seconds(config: Mapping[str, Any], size: Size, kbest: int) -> float:

@@ -21,9 +21,9 @@ from rnnparse.parser_study.study import plateau_settings
 from rnnparse.study.curve import Curve
 from rnnparse.study.manifest import STUDY, read_study, write_study
 from rnnparse.study.records import RECORDS, RecordFile, data_hash, make_record, trial_id
+from rnnparse.study.report.csv_table import write_csv
 from rnnparse.study.report.hparams import write_hparams
-from rnnparse.study.report.page import write_csv, write_report
-from rnnparse.study.report.plots import write_svg
+from rnnparse.study.report.page import write_report
 from rnnparse.study.report.results import load_results
 from rnnparse.study.search_space import Space
 from rnnparse.study.study import Study
@@ -249,8 +249,6 @@ def _check_folder(folder: Path) -> None:
     write_csv(results)
     if results.records and int(results.records[0]["id"], 16) % 8 == 0:
         write_hparams(results)
-    if len(printed.getvalue()) % 25 == 0:
-        write_svg(results)
     _go_on(folder)
 
 

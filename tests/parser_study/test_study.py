@@ -21,7 +21,8 @@ from rnnparse.parser_study.train_command import train_command
 from rnnparse.study.curve import Curve
 from rnnparse.study.manifest import write_study
 from rnnparse.study.records import RecordFile, make_record
-from rnnparse.study.report.page import write_csv, write_report
+from rnnparse.study.report.csv_table import write_csv
+from rnnparse.study.report.page import write_report
 from tests.training.runs import write_treebank
 
 WSJ = Size(sentences=3253, words=86_000)

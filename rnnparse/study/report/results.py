@@ -194,7 +194,9 @@ class Results:
         """
         groups: dict[tuple[int, ...], int] = {}
         for i in range(len(self.axes)):
-            groups.setdefault(tuple(self.places(i)), i)
+            places = self.places(i)
+            first = {place: number for number, place in enumerate(dict.fromkeys(places))}
+            groups.setdefault(tuple(first[place] for place in places), i)
         return [i for i in groups.values() if len(self.axes[i].values) > 1]
 
     def places(self, axis: int) -> list[int]:

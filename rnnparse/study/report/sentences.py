@@ -124,7 +124,7 @@ def _best_scores(scores: Mapping[str, str], seeds: int, epoch: float | None, epo
     named = join([f"{title(name)} {score}" for name, score in scores.items()])
     means = f" (means of {seeds} seeds with 95 % intervals)" if seeds > 1 else ""
     best = f" Best epoch: {epoch:g} of {epochs}." if epoch is not None else ""
-    return f"{named}{means}.{best}"
+    return f"Scores: {named}{means}.{best}"
 
 
 def _within_noise(count: int, names: Sequence[str]) -> str:

@@ -33,11 +33,10 @@ def results(
 
 
 def _axes_of(records: Sequence[dict[str, Any]]) -> dict[str, list[Any]]:
-    names = dict.fromkeys(name for record in records for name in record["config"])
-    return {
-        name: list({json.dumps(r["config"].get(name)): r["config"].get(name) for r in records}.values())
-        for name in names
-    }
+    configs = [record["config"] for record in records]
+    names = dict.fromkeys(name for config in configs for name in config)
+    values = {name: [config.get(name) for config in configs] for name in names}
+    return {name: [*{json.dumps(x): x for x in found}.values()] for name, found in values.items()}
 
 
 def trial(
@@ -54,7 +53,8 @@ def trial(
     epochs: list[dict[str, Any]] = [{"epoch": i, "dev_f1": x} for i, x in enumerate(f1, 1)]
     if epoch:
         epochs[:1] = [{"epoch": 1, **(epochs[0] if epochs else {}), **epoch}]
-    return make_record(config, seed, status, Curve(series, epochs))
+    error = {"type": "ValueError", "message": "no"} if status == "failed" else None
+    return make_record(config, seed, status, Curve(series, epochs), error=error)
 
 
 def plain_study(
@@ -71,7 +71,8 @@ def plain_study(
             curve = curves(one.config, one.seed)
             status = "diverged" if curve.diverged() else "finished"
             shared = {"data": data_hash(about.get("data", {})), "seconds": seconds}
-            file.write(json.dumps(make_record(one.config, one.seed, status, curve, **shared)) + "\n")
+            record = make_record(one.config, one.seed, status, curve, **shared)
+            file.write(json.dumps(record) + "\n")
     return folder
 
 

@@ -4,12 +4,11 @@ from __future__ import annotations
 
 import csv
 import html.parser
-import itertools
 import json
 import os
 import re
 import sys
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -19,17 +18,15 @@ from rnnparse.errors import MissingExtraError, StudyError
 from rnnparse.parser_study.train_command import train_command
 from rnnparse.study.curve import Curve
 from rnnparse.study.diagnosis import LABELS
-from rnnparse.study.manifest import read_study, write_study
 from rnnparse.study.records import (
     RECORDS,
     RecordFile,
-    data_hash,
-    make_record,
 )
-from rnnparse.study.report.page import write_csv, write_report
+from rnnparse.study.report.csv_table import write_csv
+from rnnparse.study.report.page import write_report
 from rnnparse.study.report.results import load_results
-from rnnparse.study.search_space import Space
 from tests.study.made_up import QUESTION, QUICK, study_folder
+from tests.study.report.studies import plain_study
 
 EVIL = '</script><script>alert(1)</script><!--<b>"&'
 
@@ -75,30 +72,6 @@ class Page(html.parser.HTMLParser):
         """What the scripts read of each trial."""
         (texts,) = [t for tag, found, t in self.elements if found.get("id") == "details"]
         return [json.loads(line) for line in "".join(texts).strip().split("\n")]
-
-
-def plain_study(
-    folder: Path,
-    axes: Mapping[str, Sequence[Any]],
-    curves: Callable[[dict[str, Any], int], Curve],
-    **about: Any,
-) -> Path:
-    """A study of a plain function: `curves(config, seed)` gives each trial's."""
-    space, seconds = Space(axes, about.pop("seeds", (0,))), about.pop("seconds", 0.0)
-    known = {"name": folder.name, "created": "2026-01-02T03:04:05+00:00", "versions": {}}
-    write_study(
-        folder,
-        {**known, "space": space.to_dict(), "data": None, "gold": None, "command": None, **about},
-    )
-    with open(folder / RECORDS, "w", encoding="utf-8") as file:
-        for trial in space.trials():
-            curve = curves(trial.config, trial.seed)
-            data = data_hash(about.get("data", {}))
-            shared = {"data": data, "seconds": seconds}
-            status = "diverged" if curve.diverged() else "finished"
-            record = make_record(trial.config, trial.seed, status, curve, **shared)
-            file.write(json.dumps(record) + "\n")
-    return folder
 
 
 @pytest.fixture(scope="module")
@@ -177,23 +150,6 @@ def test_the_page_has_the_numbers_of_the_records(folder: Path, page: Page) -> No
         assert details[trial]["epochs"].get("dev_f1", []) == f1
 
 
-def test_settings_have_means_over_seeds_with_intervals(folder: Path, page: Page) -> None:
-    study, records = page.study(), RecordFile(folder).load()
-    metric = next(m for m, found in enumerate(study["metrics"]) if found["title"] == "dev F1")
-    for setting, mean in enumerate(study["settings"]["metrics"][metric]["mean"]):
-        trials = [t for t, s in enumerate(study["trials"]["setting"]) if s == setting]
-        peaks = [
-            max(e["dev_f1"] for e in records[t]["epochs"]) for t in trials if records[t]["epochs"]
-        ]
-        half = study["settings"]["metrics"][metric]["half"][setting]
-        if not peaks:
-            assert mean is None and half is None
-        else:
-            assert mean == pytest.approx(sum(peaks) / 2)
-            # Two values: half their distance, times Student's quantile of one degree of freedom.
-            assert half == pytest.approx(12.706 * abs(peaks[0] - peaks[1]) / 2, rel=0.01)
-
-
 def test_the_diagnoses_are_those_of_the_rules(folder: Path, page: Page) -> None:
     study, results = page.study(), load_results(folder)
     labels = [LABELS[place] for place in study["trials"]["label"]]
@@ -209,11 +165,10 @@ def test_the_diagnoses_are_those_of_the_rules(folder: Path, page: Page) -> None:
 def test_the_best_setting_comes_with_the_command_that_trains_it(folder: Path, page: Page) -> None:
     results = load_results(folder)
     assert results.best is not None
-    row = results.settings[results.best]
-    best = max(m for m, _ in results.means[0] if m is not None)
-    assert results.means[0][results.best][0] == best
-    seed = results.records[row["trials"][0]]["seed"]
-    expected = train_command(row["config"], seed=seed, fixed={})
+    best = max(one.mean for one in results.settings if one.mean is not None)
+    assert results.best.mean == best
+    seed = results.records[results.best.trials[0]]["seed"]
+    expected = train_command(results.best.config, seed=seed, fixed={})
     assert page.texts("code")[0] == expected
     assert f"dev F1 {best:.2f}" in page.texts("div", class_="best-setting")[0]
 
@@ -227,23 +182,22 @@ def test_failures_are_listed_with_their_errors(page: Page) -> None:
 
 def test_the_edge_of_the_grid_is_pointed_out(page: Page) -> None:
     warnings = page.texts("ul", class_="notes")[0]
-    assert (
-        "learning rate: the best value, 0.1, is the highest that was tried; try 1, too" in warnings
-    )
+    assert "The best learning rate, 0.1, is the highest that was tried. Try 1 too." in warnings
 
 
-def test_differences_within_noise_are_called_so(tmp_path: Path) -> None:
+def test_differences_within_noise_are_flagged(tmp_path: Path) -> None:
     # Two rates so near to each other that their trials hardly differ, and one far away.
     axes = {"optimizer": ("adam",), "learning_rate": (0.1, 0.10001, 1e-4), "batch_size": (100,)}
     folder = study_folder(tmp_path, axes, examples=1500, sentences=100)
     results, page = load_results(folder), Page(write_report(folder))
-    rates = [row["config"]["learning_rate"] for row in results.settings]
-    assert results.best is not None and rates[results.best] > 0.05
-    near = {rate for rate, alike in zip(rates, results.alike, strict=True) if alike}
-    assert near == {0.1, 0.10001} - {rates[results.best]}
-    assert page.study()["settings"]["alike"] == [int(alike) for alike in results.alike]
-    assert "1 other setting is within noise of it" in page.texts("div", class_="best-setting")[0]
-    assert "one seed each" in page.texts("ul", class_="notes")[0]
+    assert results.best is not None and results.best.config["learning_rate"] > 0.05
+    near = {setting.config["learning_rate"] for setting in results.near}
+    assert near == {0.1, 0.10001} - {results.best.config["learning_rate"]}
+    alike = [int(setting in results.near) for setting in results.settings]
+    assert page.study()["settings"]["alike"] == alike
+    (card,) = page.texts("div", class_="best-setting")
+    assert "1 other setting is within noise of the best" in card
+    assert "Each setting ran with one seed." in page.texts("ul", class_="notes")[0]
 
 
 def test_the_lead_counts_the_diagnoses(tmp_path: Path, page: Page) -> None:
@@ -257,16 +211,6 @@ def test_the_lead_counts_the_diagnoses(tmp_path: Path, page: Page) -> None:
     assert f"{counts['failed']} failed" in lead
     only = study_folder(tmp_path, QUICK, failing={"out of memory": {}})
     assert Page(write_report(only)).texts("p", class_="lead") == ["All 9 settings failed."]
-
-
-def test_what_is_typical_of_a_diagnosis_is_said(tmp_path: Path) -> None:
-    def run(config: Mapping[str, Any], seed: int) -> Curve:
-        grows = config["rate"] == 1.0
-        return Curve({"objective": [1.0 * (1.5**i if grows else 0.8**i) for i in range(30)]})
-
-    folder = plain_study(tmp_path, {"rate": [1.0, 0.1, 0.01], "width": [1, 2]}, run)
-    (reasons,) = Page(write_report(folder)).texts("ul", class_="reasons")
-    assert re.search(r"diverged 2 Both have rate 1\. ", reasons)
 
 
 def test_a_study_without_records_says_so(tmp_path: Path) -> None:
@@ -284,7 +228,7 @@ def test_trials_that_are_missing_are_counted(tmp_path: Path) -> None:
     (folder / RECORDS).write_bytes(b"".join(lines[:4]) + lines[4][:50])
     page = Page(write_report(folder))
     assert "4 of 9 trials" in page.texts("p", class_="facts")[0]
-    assert "5 trials of the space did not end yet." in page.texts("ul", class_="notes")[0]
+    assert "5 trials have not ended yet." in page.texts("ul", class_="notes")[0]
 
 
 def test_names_and_errors_cannot_break_out_of_the_page(tmp_path: Path) -> None:
@@ -296,7 +240,7 @@ def test_names_and_errors_cannot_break_out_of_the_page(tmp_path: Path) -> None:
     scripts = len(Page(write_report(folder)).texts("script"))
     page = Page(write_report(folder))
     assert page.texts("h1") == [EVIL]
-    assert scripts == 10 and not page.texts("b", onerror="")
+    assert scripts == 11 and not page.texts("b", onerror="")
     assert not any("alert" in text for text in page.texts("script")[2:])
     study = page.study()
     assert study["axes"][0] == {
@@ -336,7 +280,7 @@ def test_the_bound_of_a_convex_trial_stands_beside_its_gap(tmp_path: Path) -> No
     assert page.study()["bounds"] == {"gap": "bound"}
     (line,) = page.details()
     assert (line["epochs"]["gap"], line["epochs"]["bound"]) == (gaps, bounds)
-    assert any("Dotted: the theory’s upper bound." in text for text in page.texts("p"))
+    assert any("Dotted lines are theoretical upper bounds." in text for text in page.texts("p"))
 
 
 def test_long_curves_are_drawn_with_few_points(tmp_path: Path) -> None:
@@ -359,25 +303,6 @@ def test_a_folder_without_a_study_is_an_error_of_one_line(tmp_path: Path) -> Non
     for write in (write_report, write_csv):
         with pytest.raises(StudyError, match="no study is there"):
             write(tmp_path)
-
-
-def test_of_several_records_of_a_trial_the_last_counts(tmp_path: Path) -> None:
-    folder = study_folder(tmp_path, QUICK)
-    lines = (folder / RECORDS).read_text().splitlines(keepends=True)
-    (folder / RECORDS).write_text("".join([lines[0].replace("made-up", "earlier"), *lines]))
-    found = load_results(folder).records
-    assert [record["host"] for record in found] == ["made-up"] * 9
-
-
-def test_records_of_other_data_are_not_mixed_with_those_of_the_study(tmp_path: Path) -> None:
-    folder = study_folder(tmp_path, QUICK)
-    about = read_study(folder)
-    write_study(folder, {**about, "data": {"train.mrg": "0"}})
-    with pytest.raises(
-        StudyError,
-        match=r"records.jsonl: the trial [0-9a-f]{16} is none of this study: it is of other data",
-    ):
-        load_results(folder)
 
 
 def test_the_table_has_a_line_for_each_trial(folder: Path) -> None:
@@ -407,51 +332,14 @@ def test_the_table_of_no_trial_has_its_columns(tmp_path: Path) -> None:
     assert line.startswith("id,rate,seed,status,diagnosis,")
 
 
-def further_settings(folder: Path, count: int) -> list[dict[str, Any]]:
-    """Settings of the question's grid with more epochs."""
-    first = {name: values[0] for name, values in study_axes(folder).items()}
-    values = itertools.product((256, 512, 1024), ("adam", "sgd"), (0.01, 0.1, 0.001))
-    names = ("batch_size", "optimizer", "learning_rate")
-    longer = {"epochs": 9, "patience": 4}
-    return [
-        {**first, **dict(zip(names, chosen, strict=True)), **longer}
-        for chosen in itertools.islice(values, count)
-    ]
-
-
-def test_the_few_settings_beyond_the_grid_are_told_apart(tmp_path: Path) -> None:
-    further = further_settings(tmp_path, 3)
-    within = {**further[0], "epochs": 5, "patience": 5}
-    folder = study_folder(
-        tmp_path / "both", QUESTION, examples=600, further=[*further, within], sentences=20
-    )
-    study, results = Page(write_report(folder)).study(), load_results(folder)
-    names = [study["axes"][axis]["name"] for axis in study["varying"]]
-    assert names == ["optimizer", "learning_rate", "batch_size", "l2", "epochs"]  # not patience
-    assert len(study["settings"]["label"]) == 84
-    assert [results.settings[i]["config"] for i in study["beyond"]] == sorted(
-        further, key=lambda config: config["learning_rate"]
-    )
-
-
-def test_many_settings_beyond_the_grid_belong_to_its_map(tmp_path: Path) -> None:
-    further = further_settings(tmp_path, 13)
-    folder = study_folder(tmp_path / "x", QUESTION, examples=600, further=further, sentences=20)
-    assert load_results(folder).beyond == []
-
-
 def test_the_best_of_each_optimizer_is_drawn_at_first(tmp_path: Path) -> None:
     folder = study_folder(tmp_path, QUESTION, examples=600, sentences=20)
     results, study = load_results(folder), Page(write_report(folder)).study()
-    configs = [results.settings[i]["config"] for i in study["shown"]]
-    assert [config["optimizer"] for config in configs] == ["sgd", "adagrad", "adam"]
-    for setting, config in zip(study["shown"], configs, strict=True):
-        best = max(
-            mean
-            for (mean, _), row in zip(results.means[0], results.settings, strict=True)
-            if mean is not None and row["config"]["optimizer"] == config["optimizer"]
-        )
-        assert results.means[0][setting][0] == best
+    shown = [results.settings[i] for i in study["shown"]]
+    assert [one.config["optimizer"] for one in shown] == ["sgd", "adagrad", "adam"]
+    for one in shown:
+        of_row = [x for x in results.ranking if x.config["optimizer"] == one.config["optimizer"]]
+        assert one is of_row[0]
 
 
 def test_of_many_rows_the_best_six_are_drawn_at_first(tmp_path: Path) -> None:
@@ -465,7 +353,7 @@ def test_of_many_rows_the_best_six_are_drawn_at_first(tmp_path: Path) -> None:
         ),
     )
     results, study = load_results(folder), Page(write_report(folder)).study()
-    configs = [results.settings[i]["config"] for i in study["shown"]]
+    configs = [results.settings[i].config for i in study["shown"]]
     assert [config["kind"] for config in configs] == ["0.5", "0.1", "0.2", "0.3", "0.4", "0.6"]
     assert all(config["rate"] == 1 for config in configs)
 
@@ -483,13 +371,7 @@ def test_seconds_leave_out_the_start_of_a_process(tmp_path: Path) -> None:
 
 def test_the_marks_of_the_table_are_explained_beside_it(page: Page, tmp_path: Path) -> None:
     (section,) = page.texts("section", id="settings")
-    assert "★ the best setting, ≈ within noise of it" in section
+    assert "★ best setting, ≈ within noise of the best" in section
     plain = plain_study(tmp_path, {"x": [1, 2]}, lambda c, s: Curve({"objective": [2.0, c["x"]]}))
     (section,) = Page(write_report(plain)).texts("section", id="settings")
-    assert "★ the best setting" in section and "≈" not in section
-
-
-def study_axes(folder: Path) -> dict[str, Any]:
-    """The axes of the question's grid, with the usual values of the others."""
-    about = json.loads((study_folder(folder, QUICK, examples=100) / "study.json").read_text())
-    return {**about["space"]["axes"], **QUESTION}
+    assert "★ best setting" in section and "≈" not in section

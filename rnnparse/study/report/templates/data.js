@@ -89,7 +89,7 @@ function curveOf(setting, kind, quantity, logarithmic) {
   const bands = columns.map((values) => interval(values, logarithmic && positive));
   const [mean, low, high] = [0, 1, 2].map((i) => bands.map((band) => band[i]));
   const reach = [mean, ...means].flat();
-  if (found.length < FEWEST_BANDED) return { x, mean, low: null, high: null, seeds: means, reach };
+  if (curves.length < FEWEST_BANDED) return { x, mean, low: null, high: null, seeds: means, reach };
   return { x, mean, low, high, seeds: [], reach };
 }
 

@@ -51,7 +51,7 @@ class SettingTable {
     this.shown = this.order.filter(
       (setting) =>
         (!label || labelOf(setting) === label) &&
-        wanted.every((word) => found(this.texts[setting], word)),
+        wanted.every((word) => matches(this.texts[setting], word)),
     );
     this.render();
   }
@@ -249,4 +249,4 @@ function usual(word) {
 }
 
 /** A word with = in it is a whole value, as in rate=0.1; others may be parts of words. */
-const found = (text, word) => text.includes(/=./.test(word) ? `${word} ` : word);
+const matches = (text, word) => text.includes(/=./.test(word) ? `${word} ` : word);
