@@ -83,8 +83,8 @@ def test_what_is_beyond_all_bounds(objective: float, start: float, beyond: bool)
 
 
 def test_advice_names_the_other_rate() -> None:
-    assert change_rate(30.0, 0.1) == "divide the rate by 10 (30 → 3)"
-    assert change_rate(None, 3.0) == "multiply the rate by 3"
+    assert change_rate(30.0, 0.1) == "divide the learning rate by 10 (30 → 3)"
+    assert change_rate(None, 3.0) == "multiply the learning rate by 3"
 
 
 # -- whole runs --------------------------------------------------------------------------------
@@ -105,9 +105,9 @@ def assert_nothing_is_beyond_json(model: Path) -> None:
 
 
 def test_a_run_without_a_sound_epoch_is_an_error(tmp_path: Path) -> None:
-    with pytest.raises(DivergedError, match=r"epoch 1 with sgd at the learning rate 1e\+30") as e:
+    with pytest.raises(DivergedError, match=r"epoch 1 with sgd at learning rate 1e\+30") as e:
         run_on(tmp_path, **AT_ONCE)
-    assert "divide the rate by 10" in str(e.value) and "no model" in str(e.value)
+    assert "divide the learning rate by 10" in str(e.value) and "no model to save" in str(e.value)
     assert not (tmp_path / "model").exists()
 
 
@@ -117,7 +117,7 @@ def test_the_epochs_before_are_kept(tmp_path: Path, caplog: pytest.LogCaptureFix
     assert report.diverged is not None and len(report.history) == report.diverged - 1
     assert 1 <= report.best_epoch < report.diverged
     assert f"diverged in epoch {report.diverged}" in caplog.text
-    assert "divide the rate by 10 (30 → 3)" in caplog.text
+    assert "divide the learning rate by 10 (30 → 3)" in caplog.text
     assert f"diverged in epoch              {report.diverged}" in report.format_table()
     assert_nothing_is_beyond_json(tmp_path / "model")
     seen = (tmp_path / "model" / "telemetry.jsonl").read_text().splitlines()

@@ -1,111 +1,154 @@
-"""Where training starts, for records that do not tell: those of epochs alone.
-
-The first mean over an epoch is no start: a rate that is good has brought it down by then, and one
-that is too great has brought it up. But all trials of a problem start from the same weights, or
-from weights drawn alike.
-"""
+"""What the trials of a study say about each other: the start, the reference and the best rate."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+import math
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from statistics import median
 from typing import Any
 
-from rnnparse.study.diagnosis.evidence import Findings
-from rnnparse.study.diagnosis.measurements import Start
+from rnnparse.study.diagnosis.measurements import Measurements, Record, Start, measure
 from rnnparse.study.records import canonical
 from rnnparse.study.search_space import RATES
 
 CALM = 0.05
-"""A run is calm if no epoch is above the first by this share of it."""
+"""A run is calm if no epoch exceeds the first by more than this share of it."""
 SLOW = 0.5
-"""A run is slow if the second epoch has this share of the first, or more."""
-
-Found = Sequence[Findings | None]
-
-
-def starts_of_problems(
-    records: Sequence[Mapping[str, Any]], problems: Sequence[str], measured: Found
-) -> list[Start | None]:
-    """For each trial that tells of epochs only, what the objective was before its first update.
-
-    Trials of the problem that tell it are believed, by their median. Else the lowest rate with all
-    else equal says most: it changes least within the first epoch. Of several such runs, as of
-    several optimisers, the highest counts, if it is calm, and slow where any is.
-
-    Args:
-        records: of a study. problems: of each, equal where their objectives compare.
-        measured: of each, by itself.
-
-    Returns:
-        None for trials that know their start, and where nothing tells it.
-    """
-    starts: dict[str, Start | None] = {}
-    for problem in set(problems):
-        members = [i for i, name in enumerate(problems) if name == problem]
-        starts[problem] = _told(measured, members) or _guessed(records, measured, members)
-    return [
-        None if found is None or found.objective.start_known else starts[problem]
-        for found, problem in zip(measured, problems, strict=True)
-    ]
-
-
-def _told(measured: Found, members: Sequence[int]) -> Start | None:
-    there = [found.objective for i in members if (found := measured[i]) is not None]
-    known = [objective for objective in there if objective.start_known]
-    if not known:
-        return None
-    return Start(median(o.start for o in known), median(o.start_error for o in known))
-
-
-def _guessed(
-    records: Sequence[Mapping[str, Any]], measured: Found, members: Sequence[int]
-) -> Start | None:
-    groups: dict[str, list[tuple[float, int]]] = {}
-    for i in members:
-        config = dict(records[i].get("config") or {})
-        name = next((name for name in RATES if name in config), None)
-        rate = config.pop(name) if name else None
-        if isinstance(rate, (int, float)) and not isinstance(rate, bool):
-            groups.setdefault(canonical(config), []).append((rate, i))
-    runs = list(_lowest(groups, measured))
-    slow = [run for run in runs if len(run.curve) > 1 and run.curve[1] >= SLOW * run.curve[0]]
-    if not runs:
-        return None
-    highest = max(slow or runs, key=lambda run: run.start)
-    return Start(highest.start, highest.start_error)
-
-
-def _lowest(groups: Mapping[str, Sequence[tuple[float, int]]], measured: Found) -> Iterator[Any]:
-    """The objectives of the calm runs with the lowest rate of each group."""
-    for group in groups.values():
-        least = min(rate for rate, _ in group)
-        for rate, i in group:
-            found = measured[i]
-            if rate > least or found is None or found.broke:
-                continue
-            curve = found.objective.curve
-            if curve.max() <= curve[0] + CALM * abs(curve[0]):
-                yield found.objective
-
-
+"""A run is slow if the second epoch is at least this share of the first."""
 BATCHES = ("batch_size", "batch")
-"""Names of axes that say how many examples an update takes."""
+"""Names of axes that give the number of examples per update."""
+SOLVER_AXES = (
+    *(*RATES, *BATCHES, "optimizer", "optimiser", "solver", "epochs", "updates", "steps"),
+    *("patience", "momentum", "nesterov", "beta_1", "beta_2", "epsilon", "schedule", "warmup"),
+    "clipnorm",
+)
+"""Axes that decide how an objective is minimized, but not which objective."""
+
+Measured = Sequence[Measurements | None]
+
+
+def measure_all(records: Sequence[Record]) -> list[Measurements | None]:
+    """Measure the trials of a study, each compared with the others on its problem.
+
+    Trials are on the same problem if their settings differ only in `SOLVER_AXES`. The reference of
+    a problem is the lowest end that any trial fell to. The trial that reached it has none, because
+    it may still have far to go.
+    """
+    problems = [_problem(record) for record in records]
+    measured = [measure(record) for record in records]
+    starts = _starts(records, problems, measured)
+    for i, m in enumerate(measured):
+        start = starts[problems[i]]
+        if m is not None and not m.start_known and start is not None:
+            measured[i] = measure(records[i], start=start)
+    lowest: dict[str, tuple[float, int]] = {}
+    for i, m in enumerate(measured):
+        if m is not None and not m.broke and m.has_fallen:
+            lowest[problems[i]] = min(lowest.get(problems[i], (m.end, i)), (m.end, i))
+    rates = _best_rates(records, measured)
+    for i, m in enumerate(measured):
+        if m is not None:
+            reference, best = lowest.get(problems[i], (math.nan, i))
+            m = m.compared_to(reference) if math.isnan(m.optimum) and best != i else m
+            measured[i] = replace(m, best_rate=rates[i])
+    return measured
 
 
 def examples(about: Mapping[str, Any]) -> int | None:
-    """How many examples a study trains on, as `study.json` has it; None if unknown."""
+    """The number of training examples that `study.json` states; None if unknown."""
     size: int | None = (about.get("sizes") or {}).get("train")
     return size
 
 
 def in_effect(name: str, value: Any, size: int | None) -> Any:
-    """A value of an axis as far as it decides what a trial does.
-
-    A batch takes no more examples than there are.
+    """The effective value of an axis: a batch never has more examples than the training set.
 
     Args:
-        name: of the axis. value: of a setting. size: how many examples there are, or None.
+        name: of the axis.
+        value: of the setting.
+        size: the number of training examples, or None if unknown.
     """
     number = isinstance(value, (int, float)) and not isinstance(value, bool)
     return size if size and number and name in BATCHES and value > size else value
+
+
+def _problem(record: Record) -> str:
+    config = record.get("config") or {}
+    kept = {name: value for name, value in config.items() if name not in SOLVER_AXES}
+    return canonical([kept, record.get("data")])
+
+
+def _split_rate(record: Record) -> tuple[str, Any, str]:
+    """Name and value of the learning rate (empty and None without one), and all other settings."""
+    config = dict(record.get("config") or {})
+    name = next((name for name in RATES if name in config), "")
+    rate = config.pop(name, None)
+    return name, rate, canonical([config, record.get("data")])
+
+
+def _starts(
+    records: Sequence[Record], problems: Sequence[str], measured: Measured
+) -> dict[str, Start | None]:
+    """For each problem the objective before the first update; None if nothing tells it.
+
+    A mean over the first epoch is not the start: a good rate has lowered it by then, and an
+    excessive one has raised it. Trials that recorded the start decide, by their median. Otherwise
+    the lowest rate tells most, because it changes least within an epoch.
+    """
+    starts: dict[str, Start | None] = {}
+    for problem in set(problems):
+        members = [i for i, name in enumerate(problems) if name == problem]
+        known = [m for i in members if (m := measured[i]) is not None and m.start_known]
+        if known:
+            error = median(m.start_error for m in known)
+            starts[problem] = Start(median(m.start for m in known), error)
+        else:
+            starts[problem] = _guessed_start(records, measured, members)
+    return starts
+
+
+def _guessed_start(
+    records: Sequence[Record], measured: Measured, members: Sequence[int]
+) -> Start | None:
+    """The highest start among the calm runs with the lowest rate of each group, slow ones first.
+
+    A group shares all settings but the rate.
+    """
+    groups: dict[str, list[tuple[float, int]]] = {}
+    for i in members:
+        _, rate, others = _split_rate(records[i])
+        if isinstance(rate, (int, float)) and not isinstance(rate, bool):
+            groups.setdefault(others, []).append((rate, i))
+    lowest = [i for group in groups.values() for rate, i in group if rate == min(group)[0]]
+    sound = [m for i in lowest if (m := measured[i]) is not None and not m.broke]
+    calm = [m for m in sound if m.curve.max() <= m.curve[0] + CALM * abs(m.curve[0])]
+    slow = [m for m in calm if len(m.curve) > 1 and m.curve[1] >= SLOW * m.curve[0]]
+    highest = max(slow or calm, key=lambda m: m.start, default=None)
+    return None if highest is None else Start(highest.start, highest.start_error)
+
+
+def _best_rates(records: Sequence[Record], measured: Measured) -> list[str]:
+    """For each trial the rate that reached the lowest objective with all other settings equal.
+
+    Seeds are averaged; rates that diverge for any seed are excluded. Empty if it is the trial's
+    own rate, or if no rate lowered the objective.
+    """
+    groups, rates = [], []
+    ends: dict[str, dict[str, list[float]]] = {}
+    for record, m in zip(records, measured, strict=True):
+        name, value, others = _split_rate(record)
+        rate = f"{name.replace('_', ' ')} {canonical(value).removesuffix('.0')}" if name else ""
+        groups.append(others)
+        rates.append(rate)
+        if record.get("status") == "diverged" or (m is not None and m.broke):
+            ends.setdefault(others, {}).setdefault(rate, []).append(math.inf)
+        elif m is not None and m.has_fallen:
+            ends.setdefault(others, {}).setdefault(rate, []).append(m.end)
+    best: dict[str, str] = {}
+    for group, by_rate in ends.items():
+        means = {rate: math.fsum(values) / len(values) for rate, values in by_rate.items()}
+        rate = min(means, key=means.__getitem__)
+        best[group] = rate if math.isfinite(means[rate]) else ""
+    chosen = [best.get(group, "") for group in groups]
+    return ["" if rate == own else rate for rate, own in zip(chosen, rates, strict=True)]

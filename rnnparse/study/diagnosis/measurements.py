@@ -1,24 +1,17 @@
-"""Measures a trial's record: what its curves show, before any rule judges them."""
+"""Measure a trial's record: what its curves show, before any rule judges them."""
 
 from __future__ import annotations
 
 import math
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
 from typing import Any, NamedTuple
 
 import numpy as np
 
 from rnnparse.divergence import GROWTH
 from rnnparse.study.curve import OBJECTIVES
-from rnnparse.study.diagnosis.evidence import (
-    LEAST_SCALE,
-    Convex,
-    Dev,
-    Findings,
-    Objective,
-    Penalty,
-    Steps,
-)
+from rnnparse.study.diagnosis.evidence import Evidence
 from rnnparse.study.diagnosis.statistics import (
     LEAST_POINTS,
     Trend,
@@ -30,50 +23,124 @@ from rnnparse.study.diagnosis.statistics import (
     strongest_wave,
     trend,
 )
-from rnnparse.study.schema import HUGE
+from rnnparse.study.schema import FAILURES, HUGE
+
+FLAT = 0.05
+"""Converged: the trend of the last half falls by at most this share of the total fall."""
+SHORT_WAY = 0.5
+"""Updates that sum to less than this share of the length of the weights go a short way."""
+LEAST_SCALE = 0.01
+"""Changes are relative to the fall so far, but at least to this share of the level."""
+_LEAST_F1 = 1e-6  # no F1 above 0 is smaller
+
+Record = Mapping[str, Any]
+Values = dict[str, Any]
+
+
+class Start(NamedTuple):
+    """The objective before the first update, and its standard error."""
+
+    value: float
+    error: float
+
+
+@dataclass(frozen=True, kw_only=True)
+class Measurements(Evidence):
+    """The evidence, and what the rules need besides.
+
+    Attributes:
+        curve: the finite values that are judged, [n].
+        start_known: whether `start` is the objective before the first update.
+        start_error, end_error: standard errors of `start` and `end`.
+        scale: what changes are relative to: start − end; the loss (the greater of its start and
+            end) if that is less, as where the L2 term dominates; `LEAST_SCALE` of the end if that
+            is more.
+        deviation: of the noise, in the unit of the objective.
+        swing: amplitude in the unit of the objective.
+        slows: whether the last half is less steep than the first, by two standard errors.
+        dev_name: "dev_f1" or "val_loss"; empty without either.
+        loss_falls: whether training loss and objective fell after the dev peak.
+        best_rate: the learning rate that reached the lowest objective with all other settings
+            equal, as "learning rate 0.1"; empty if it is the trial's own or unknown.
+    """
+
+    curve: np.ndarray
+    start_known: bool
+    start_error: float
+    end_error: float
+    scale: float
+    deviation: float
+    swing: float
+    slows: bool
+    dev_name: str = ""
+    loss_falls: bool = False
+    best_rate: str = ""
+
+    @property
+    def descent(self) -> float:
+        """start − end, in the unit of the objective."""
+        return self.start - self.end
+
+    @property
+    def size(self) -> float:
+        """The greater magnitude of start and end."""
+        return max(abs(self.start), abs(self.end))
+
+    @property
+    def has_fallen(self) -> bool:
+        """Whether the objective fell beyond noise: by two standard errors and `LEAST_SCALE`."""
+        error = math.hypot(self.start_error, self.end_error)
+        return self.descent > max(2 * error, LEAST_SCALE * self.size)
+
+    def compared_to(self, reference: float) -> Measurements:
+        """The same trial, given the lowest objective known for its problem (NaN if unknown)."""
+        floor = reference
+        if math.isnan(reference) and self.curve.min() >= 0:
+            floor = 0.0
+        progress = self.descent / (self.start - floor) if self.start > floor else math.nan
+        needed = math.nan
+        if self.slope_high < 0 and not math.isnan(reference):
+            needed = max(0.0, (self.end - reference) / -self.slope / len(self.curve))
+        return replace(self, reference=reference, progress=progress, needed=needed)
 
 
 def measure(
-    record: Mapping[str, Any], reference: float | None = None, start: Start | None = None
-) -> Findings | None:
-    """Measure all there is; None if no finite value of the objective was recorded at the start.
+    record: Record, reference: float | None = None, start: Start | None = None
+) -> Measurements | None:
+    """Measure a trial; None if it failed, or if its objective is not finite at the start.
 
     Args:
-        record: a trial's, as in `rnnparse.study.records`.
-        reference: the lowest objective known for the problem; the optimum, if the record has it,
-            takes its place.
-        start: of the problem, for a record that tells of epochs only; its own, as `epoch` 0, takes
-            its place.
+        record: as in `rnnparse.study.records`.
+        reference: the lowest objective known for the problem; ignored if the record has the
+            optimum.
+        start: the objective before the first update, for records of epochs only; ignored if the
+            record has it as epoch 0.
     """
     curve, unit = objective_curve(record)
+    if record.get("status") in FAILURES:
+        return None
     if unit == "epoch" and len(curve) > 1 and _has_start(record) and math.isfinite(curve[0]):
         start, curve = Start(float(curve[0]), 0.0), curve[1:]
     stop = _stop(curve, start)
     if not stop:
         return None
-    broke = f"{unit} {stop + 1}" if stop < len(curve) else _broken_epoch(record)
+    l2 = _l2(record)
+    most = max(l2["loss_start"], l2["loss_end"]) if l2 else math.inf
     epochs = record.get("epochs") or []
     cycle = round(len(curve) / len(epochs)) if epochs and unit == "update" else None
-    convex, penalty = measure_convex(record), measure_penalty(record)
-    most = max(penalty.loss_start, penalty.loss_end) if penalty else math.inf
-    return Findings(
-        objective=measure_objective(
-            curve[:stop], unit, cycle, most, start if unit == "epoch" else None
-        ),
-        steps=measure_steps(record),
-        penalty=penalty,
-        dev=measure_dev(record),
-        convex=convex,
-        reference=convex.optimum if convex else reference,
-        broke=broke,
-    )
+    objective = _objective(curve[:stop], unit, cycle, most, start if unit == "epoch" else None)
+    convex = _convex(record, objective["start"])
+    broke = f"{unit} {stop + 1}" if stop < len(curve) else _broken_epoch(record)
+    parts = objective | l2 | convex | _updates(record) | _dev(record)
+    known = math.nan if reference is None else reference
+    return Measurements(broke=broke, **parts).compared_to(convex.get("optimum", known))
 
 
-def objective_curve(record: Mapping[str, Any]) -> tuple[np.ndarray, str]:
-    """The curve that is judged, [n], and what it counts: "update" or "epoch".
+def objective_curve(record: Record) -> tuple[np.ndarray, str]:
+    """The curve to judge, [n], and what it counts: "update" or "epoch".
 
-    The first there is of the updates' objective and loss and the epochs' objective and loss; NaN
-    stands for null. Empty if there is none.
+    It is the first available of the updates' objective and loss and the epochs' objective and
+    loss. NaN marks null. It is empty if there is none.
     """
     updates, epochs = record.get("updates") or {}, record.get("epochs") or []
     for name in OBJECTIVES:
@@ -85,25 +152,17 @@ def objective_curve(record: Mapping[str, Any]) -> tuple[np.ndarray, str]:
     return np.empty(0), "update"
 
 
-LEAST_F1 = 1e-6
-"""No F1 of brackets that match is less."""
+# -- the objective -----------------------------------------------------------------------------
 
 
-class Start(NamedTuple):
-    """What an objective was before the first update, with the standard error of that."""
-
-    value: float
-    error: float
-
-
-def _has_start(record: Mapping[str, Any]) -> bool:
-    """Whether the first epoch of a record is what was there before the first update."""
+def _has_start(record: Record) -> bool:
+    """Whether the first epoch of a record is epoch 0, the state before the first update."""
     first = (record.get("epochs") or [{}])[0]
     return first.get("epoch") == 0 and any(name in first for name in OBJECTIVES)
 
 
 def _stop(curve: np.ndarray, start: Start | None) -> int:
-    """How many values come before the first that is not finite or `GROWTH` times the start."""
+    """The number of values before the first that is not finite or exceeds `GROWTH` times start."""
     sound = np.isfinite(curve)
     starts = np.abs(curve[sound & (curve != 0)])
     if start is not None and start.value:
@@ -113,16 +172,16 @@ def _stop(curve: np.ndarray, start: Start | None) -> int:
     return len(curve) if sound.all() else int(sound.argmin())
 
 
-def _broken_epoch(record: Mapping[str, Any]) -> str | None:
-    """The first epoch that has an objective or loss which is not finite."""
+def _broken_epoch(record: Record) -> str:
+    """The first epoch whose objective or loss is not finite; empty if there is none."""
     for number, epoch in enumerate(record.get("epochs") or [], start=1):
         if any(name in epoch and not _is_number(epoch[name]) for name in OBJECTIVES):
             return f"epoch {epoch.get('epoch', number)}"
-    return None
+    return ""
 
 
 class _Ends(NamedTuple):
-    """Where a curve starts and ends, with standard errors, and the line through its last half."""
+    """Start and end of a curve with standard errors, and the trend of its last half."""
 
     start: float
     start_error: float
@@ -151,7 +210,7 @@ def _ends(curve: np.ndarray, deviation: float, known: Start | None = None) -> _E
 
 
 def _head(curve: np.ndarray, deviation: float) -> int:
-    """How many values the start is the mean of: up to a fiftieth, as long as they do not move."""
+    """The number of values to average for the start: up to a fiftieth, while they do not move."""
     head = max(1, len(curve) // 50)
     while head > 1:
         half = head // 2
@@ -162,95 +221,98 @@ def _head(curve: np.ndarray, deviation: float) -> int:
     return head
 
 
-def measure_objective(
-    curve: np.ndarray,
-    unit: str,
-    cycle: int | None = None,
-    most: float = math.inf,
-    start: Start | None = None,
-) -> Objective:
+def _objective(
+    curve: np.ndarray, unit: str, cycle: int | None, most: float, start: Start | None
+) -> Values:
     """Measure a curve of finite values, [n ≥ 1].
 
     Args:
         unit: "update" or "epoch".
-        cycle: updates an epoch, if known.
-        most: the greatest scale.
-        start: what it was before the first value, if that is known.
+        cycle: updates per epoch, if known.
+        most: upper limit of the scale.
+        start: the objective before the first value, if known.
     """
-    deviation = noise(curve)
+    n, deviation = len(curve), noise(curve)
     ends = _ends(curve, deviation, start)
     scale = max(min(ends.fall, most), LEAST_SCALE * abs(ends.end), np.finfo(float).tiny)
-    gains = [0.0, -math.inf, math.inf]
-    if ends.line:
-        line = ends.line
-        gains = [-slope * line.points / scale for slope in (line.slope, line.high, line.low)]
-    # Few points show a pattern only if they are all looked at, but it must be there at the end.
+    # A pattern in few points shows only if all are considered, but it must hold at the end.
     residuals = _detrended(curve, 32)
-    pace, slower = _pace(curve)
-    return Objective(
-        curve=curve,
-        unit=unit,
-        start=ends.start,
-        start_error=ends.start_error,
-        lowest=float(moving_mean(curve, max(1, len(curve) // 10)).min()),
-        noise=deviation,
-        trend=ends.line,
-        end=ends.end,
-        end_error=ends.end_error,
-        scale=scale,
-        gain=gains[0],
-        gain_low=gains[1],
-        gain_high=gains[2],
-        pace=pace,
-        slower=slower,
-        amplitude=_amplitude(_detrended(curve, 4)),
-        signs=sign_changes(residuals, cycle),
-        wave=strongest_wave(residuals),
-        start_known=unit == "update" or start is not None,
-    )
+    swing = _amplitude(_detrended(curve, 4))
+    signs, wave = sign_changes(residuals, cycle), strongest_wave(residuals)
+    pace, slows = _pace(curve)
+    level = abs(ends.end) or math.nan
+    values: Values = {
+        "curve": curve,
+        **{"values": n, "unit": unit, "start_known": unit == "update" or start is not None},
+        **{"start": ends.start, "start_error": ends.start_error, "end": ends.end},
+        **{"end_error": ends.end_error, "fall": ends.fall / (abs(ends.start) or math.nan)},
+        "lowest": float(moving_mean(curve, max(1, n // 10)).min()),
+        **{"deviation": deviation, "noise": deviation / level, "scale": scale},
+        **{"swing": swing, "amplitude": swing / level, "pace": pace, "slows": slows},
+        **{"sign_changes": signs.share, "sign_changes_expected": signs.expected},
+        **{"sign_changes_p": signs.p_value, "period": wave.period, "period_p": wave.p_value},
+    }
+    if line := ends.line:
+        gains = [-slope * line.points / scale for slope in (line.slope, line.high, line.low)]
+        values |= {"slope": line.slope, "slope_low": line.low, "slope_high": line.high}
+        values |= {"gain": gains[0], "gain_low": gains[1], "gain_high": gains[2]}
+    return values
 
 
 def _detrended(curve: np.ndarray, least: int) -> np.ndarray:
-    """The last half, but at least so many points, less a parabola, which leaves no bend of it."""
+    """The last half, but at least `least` points, minus a parabola that removes its bend."""
     half = curve[-max(least, len(curve) // 2) :]
     x = np.linspace(-1, 1, len(half))
-    basis = np.stack([x**power for power in range(min(3, len(half)))], axis=1)
+    basis = np.vander(x, min(3, len(half)), increasing=True)
     return half - basis @ np.linalg.lstsq(basis, half, rcond=None)[0]
 
 
 def _amplitude(residuals: np.ndarray) -> float:
-    """√2 times the standard deviation around a parabola, which takes three points' freedom."""
+    """√2 times their standard deviation; the parabola took three degrees of freedom."""
     return math.sqrt(2 * float(residuals @ residuals) / max(1, len(residuals) - 3))
 
 
-def _pace(curve: np.ndarray) -> tuple[float | None, bool]:
+def _pace(curve: np.ndarray) -> tuple[float, bool]:
     """Slope of the last half over that of the first, and whether it is clearly less steep."""
     middle = len(curve) // 2
     if middle < LEAST_POINTS:
-        return None, False
+        return math.nan, False
     first, last = trend(curve[:middle], middle), trend(curve, middle)
     change = abs(first.slope) - abs(last.slope)
-    slower = change > 2 * math.hypot(first.slope_error, last.slope_error)
-    return (last.slope / first.slope if first.slope else None), slower
+    slows = change > 2 * math.hypot(first.slope_error, last.slope_error)
+    return (last.slope / first.slope if first.slope else math.nan), slows
 
 
-def measure_steps(record: Mapping[str, Any]) -> Steps:
-    """What the updates of a record did to the weights."""
+# -- updates, L2 and optimum -------------------------------------------------------------------
+
+
+def _updates(record: Record) -> Values:
+    """What the updates did to weights, gradients and units."""
     updates = record.get("updates") or {}
-    ratios = _finite(updates.get("update_ratio"))
-    ratio, ratio_change = _halves(ratios)
-    gradient, gradient_change = _halves(_finite(updates.get("gradient_norm")))
+    ratios, violations = _finite(updates.get("update_ratio")), _finite(updates.get("violated"))
+    ratio, ratio_change = _medians(ratios)
+    gradient, gradient_change = _medians(_finite(updates.get("gradient_norm")))
     violated = _last(record, "violated")
-    if violated is None and len(shares := _finite(updates.get("violated"))):
-        violated = float(shares[len(shares) // 2 :].mean())
-    return Steps(
-        ratio=ratio,
-        ratio_change=ratio_change,
-        travelled=float(ratios.sum()) if len(ratios) else None,
-        gradient_change=0.0 if gradient == 0 else gradient_change,
-        violated=violated,
-        saturation=_last(record, "saturation"),
-    )
+    if math.isnan(violated) and len(violations):
+        violated = float(violations[len(violations) // 2 :].mean())
+    return {
+        "update_ratio": ratio,
+        "update_ratio_change": ratio_change,
+        "travelled": float(ratios.sum()) if len(ratios) else math.nan,
+        "gradient_change": 0.0 if gradient == 0 else gradient_change,
+        "violated": violated,
+        "saturation": _last(record, "saturation"),
+    }
+
+
+def _medians(values: np.ndarray) -> tuple[float, float]:
+    """The median of the last half, and its ratio to the median of the first half."""
+    if not len(values):
+        return math.nan, math.nan
+    middle = len(values) // 2
+    last = float(np.median(values[middle:]))
+    first = float(np.median(values[:middle])) if middle else 0.0
+    return last, last / first if first else math.nan
 
 
 def _finite(values: Sequence[float | None] | None) -> np.ndarray:
@@ -258,25 +320,18 @@ def _finite(values: Sequence[float | None] | None) -> np.ndarray:
     return curve[np.isfinite(curve)]
 
 
-def _halves(values: np.ndarray) -> tuple[float | None, float | None]:
-    """The median of the last half, and that over the median of the first."""
-    if not len(values):
-        return None, None
-    middle = len(values) // 2
-    last = float(np.median(values[middle:]))
-    first = float(np.median(values[:middle])) if middle else 0.0
-    return last, last / first if first else None
+def _is_number(value: Any) -> bool:
+    return isinstance(value, (int, float)) and abs(value) <= HUGE
 
 
-def _last(record: Mapping[str, Any], name: str) -> float | None:
-    for epoch in reversed(record.get("epochs") or []):
-        if isinstance(epoch.get(name), (int, float)):
-            return float(epoch[name])
-    return None
+def _last(record: Record, name: str) -> float:
+    epochs = reversed(record.get("epochs") or [])
+    known = (epoch[name] for epoch in epochs if isinstance(epoch.get(name), (int, float)))
+    return float(next(known, math.nan))
 
 
-def measure_penalty(record: Mapping[str, Any]) -> Penalty | None:
-    """The L2 term; None unless both objective and loss were recorded, and differ."""
+def _l2(record: Record) -> Values:
+    """The L2 term; empty unless both objective and loss were recorded, and differ."""
     updates, epochs = record.get("updates") or {}, record.get("epochs") or []
     objective, loss = as_curve(updates.get("objective")), as_curve(updates.get("loss"))
     if not len(objective) or len(objective) != len(loss):
@@ -286,64 +341,86 @@ def measure_penalty(record: Mapping[str, Any]) -> Penalty | None:
     usable = np.isfinite(objective) & np.isfinite(loss)
     objective, loss = objective[usable], loss[usable]
     if not len(loss) or np.array_equal(objective, loss):
-        return None
+        return {}
     whole, rest = (_ends(curve, noise(curve)) for curve in (objective, loss))
     if not whole.end:
-        return None
-    fall = None
-    if whole.fall > 2 * whole.fall_error:
-        fall = 1 - rest.fall / whole.fall
-    share = 1 - rest.end / whole.end
-    return Penalty(share, fall, rest.start, rest.end, rest.fall_error)
+        return {}
+    falls = whole.fall > 2 * whole.fall_error
+    beyond_noise = abs(rest.fall) > max(2 * rest.fall_error, LEAST_SCALE * abs(rest.start))
+    return {
+        "l2_share": 1 - rest.end / whole.end,
+        "l2_share_of_fall": 1 - rest.fall / whole.fall if falls else math.nan,
+        "loss_start": rest.start,
+        "loss_end": rest.end,
+        "loss": ("falls" if rest.fall > 0 else "rises") if beyond_noise else "stays",
+    }
 
 
-def measure_dev(record: Mapping[str, Any]) -> Dev | None:
-    """The course of dev F1; None with fewer than `LEAST_POINTS` epochs that have it.
+def _convex(record: Record, start: float) -> Values:
+    """The distance to the optimum; empty unless the record has it."""
+    convex = record.get("convex")
+    gaps = _finite(convex.get("gap")) if convex else np.empty(0)
+    if not convex or not len(gaps) or not _is_number(convex.get("optimum")):
+        return {}
+    gaps, bounds = np.minimum.accumulate(gaps), _finite(convex.get("bound"))
+    gap, optimum = float(gaps[-1]), float(convex["optimum"])
+    values: Values = {"gap": gap, "optimum": optimum}
+    if start > optimum:
+        values["gap_share"] = gap / (start - optimum)
+    if fit := decay(gaps):
+        values |= {"decay": fit.exponent, "decay_low": fit.low, "decay_high": fit.high}
+    if len(bounds):
+        values["bound"] = float(bounds[-1])
+    if len(bounds) == len(gaps):
+        values["within_bound"] = "yes" if (gaps <= bounds).all() else "no"
+    return values
 
-    Without any, Keras's validation loss is looked at, the other way up. The error of the drop has
-    two parts: how much F1 leaps from epoch to epoch, and, where counts for each sentence were
-    recorded, how much the difference would vary on other sentences.
+
+# -- dev ---------------------------------------------------------------------------------------
+
+
+def _dev(record: Record) -> Values:
+    """The course of dev F1; empty with fewer than `LEAST_POINTS` epochs that have it.
+
+    Without dev F1, Keras's validation loss is used, with its sign reversed. The error of the drop
+    combines two parts: how much F1 varies from epoch to epoch, and, if counts for each sentence
+    were recorded, how much the difference would vary over other sentences.
     """
-    there = {name: _epochs_with(record, name) for name in ("dev_f1", "val_loss")}
-    name = "dev_f1" if there["dev_f1"] else "val_loss"
-    epochs = there[name]
+    named = {name: _epochs_with(record, name) for name in ("dev_f1", "val_loss")}
+    name = "dev_f1" if named["dev_f1"] else "val_loss"
+    epochs = named[name]
     if len(epochs) < LEAST_POINTS:
-        return None
+        return {}
     sign = 1.0 if name == "dev_f1" else -1.0
     f1 = sign * as_curve(epoch[name] for epoch in epochs)
-    width = 3 if len(f1) >= 6 else 1
+    width, order = (3, 3) if len(f1) >= 6 else (1, 2)
     smooth = moving_mean(f1, width)
     peak = int(smooth.argmax())
     after = f1[peak + 1 :][-width:]
-    end = float(after.mean()) if len(after) else float(smooth[peak])
-    jitter = noise(f1, 3 if len(f1) >= 6 else 2) * math.sqrt(1 / width + 1 / max(1, len(after)))
-    drop = float(smooth[peak]) - end
-    sampling = _sampling_error(epochs[peak], epochs[-1]) if drop > 0 else 0.0
-    return Dev(
-        name=name,
-        peak=sign * float(smooth[peak]),
-        peak_epoch=int(epochs[peak].get("epoch", peak + 1)),
-        end=sign * end,
-        drop=drop,
-        drop_error=math.hypot(jitter, sampling),
-        since_best=len(f1) - 1 - int(f1.argmax()),
-        loss_falls=_falls(record, epochs, peak),
-    )
+    drop = float(smooth[peak]) - float(after.mean()) if len(after) else 0.0
+    jitter = noise(f1, order) * math.sqrt(1 / width + 1 / max(1, len(after)))
+    scored = drop > 0 and name == "dev_f1"
+    sampling = _sampling_error(epochs[peak], epochs[-1]) if scored else 0.0
+    return {
+        "dev_name": name,
+        "dev_peak": sign * float(smooth[peak]),
+        "dev_peak_epoch": int(epochs[peak].get("epoch", peak + 1)),
+        "dev_drop": drop,
+        "dev_drop_error": math.hypot(jitter, sampling),
+        "dev_since_best": len(f1) - 1 - int(f1.argmax()),
+        "loss_falls": _falls_after(record, epochs, peak),
+    }
 
 
-def _epochs_with(record: Mapping[str, Any], name: str) -> list[Mapping[str, Any]]:
+def _epochs_with(record: Record, name: str) -> list[Record]:
     return [epoch for epoch in record.get("epochs") or [] if _is_number(epoch.get(name))]
 
 
-def _is_number(value: Any) -> bool:
-    return isinstance(value, (int, float)) and abs(value) <= HUGE
+def _sampling_error(one: Record, other: Record) -> float:
+    """Standard error of the difference in F1 between two epochs on the same sentences.
 
-
-def _sampling_error(one: Mapping[str, Any], other: Mapping[str, Any]) -> float:
-    """Standard error of the difference in F1 of two epochs on the same sentences, in their unit.
-
-    By the delta method on 2 Σ matched / Σ (gold + test). Gold counts are the same in both epochs;
-    F1 itself tells their sum.
+    This is the delta method on 2 Σ matched / Σ (gold + test). Gold counts are the same in both
+    epochs; their sum follows from F1.
     """
     counts = [epoch.get("dev_counts") or [] for epoch in (one, other)]
     if not counts[0] or len(counts[0]) != len(counts[1]):
@@ -351,7 +428,7 @@ def _sampling_error(one: Mapping[str, Any], other: Mapping[str, Any]) -> float:
     influence = 0.0
     for epoch, pairs in zip((one, other), counts, strict=True):
         matched, test = np.asarray(pairs, np.float64).T
-        if not matched.sum() or epoch["dev_f1"] < LEAST_F1:
+        if not matched.sum() or epoch["dev_f1"] < _LEAST_F1:
             return 0.0
         # F1 in per cent or as a share: 2 Σ matched / F1 is the number of brackets in that unit.
         unit = 100.0 if epoch["dev_f1"] > 1 else 1.0
@@ -362,39 +439,17 @@ def _sampling_error(one: Mapping[str, Any], other: Mapping[str, Any]) -> float:
     return float(np.sqrt(np.square(influence).sum()))
 
 
-def _falls(record: Mapping[str, Any], epochs: Sequence[Mapping[str, Any]], peak: int) -> bool:
-    """Whether objective and loss, as far as there are, are lower in the last epoch than at peak."""
+def _falls_after(record: Record, epochs: Sequence[Record], peak: int) -> bool:
+    """Whether objective and loss, if recorded, are lower in the last epoch than at the peak."""
     updates = record.get("updates") or {}
-    cycle = len(epochs) and max(map(len, updates.values()), default=0) // len(epochs)
-    known = False
-    for name in ("objective", "loss"):
+    cycle = max(map(len, updates.values()), default=0) // len(epochs)
+    pairs = []
+    for name in OBJECTIVES:
         values: list[Any] = [epochs[i].get(name) for i in (peak, -1)]
-        if not all(map(_is_number, values)):
-            curve = _finite(updates.get(name))
-            if not cycle or len(curve) < cycle * len(epochs):
-                continue
+        curve = _finite(updates.get(name))
+        if all(map(_is_number, values)):
+            pairs.append(values)
+        elif cycle and len(curve) >= cycle * len(epochs):
             parts = (curve[cycle * peak : cycle * (peak + 1)], curve[-cycle:])
-            values = [float(part.mean()) for part in parts]
-        known = True
-        if float(values[1]) >= float(values[0]):
-            return False
-    return known
-
-
-def measure_convex(record: Mapping[str, Any]) -> Convex | None:
-    """The distance to the optimum; None unless the record has it."""
-    convex = record.get("convex")
-    gaps = _finite(convex.get("gap")) if convex else np.empty(0)
-    if not convex or not len(gaps) or not _is_number(convex.get("optimum")):
-        return None
-    gaps = np.minimum.accumulate(gaps)
-    bounds = _finite(convex.get("bound"))
-    same = len(bounds) == len(gaps)
-    return Convex(
-        gap=float(gaps[-1]),
-        first_gap=float(gaps[0]),
-        optimum=float(convex["optimum"]),
-        decay=decay(gaps),
-        bound=float(bounds[-1]) if len(bounds) else None,
-        within_bound=bool((gaps <= bounds).all()) if same else None,
-    )
+            pairs.append([float(part.mean()) for part in parts])
+    return bool(pairs) and all(last < at_peak for at_peak, last in pairs)
