@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from statistics import median
 from typing import Any
 
-from rnnparse.study.diagnosis.advice import asks_for_shorter_steps
+from rnnparse.study.diagnosis.advice import Finding, asks_for_shorter_steps
 from rnnparse.study.diagnosis.comparison import BATCHES, examples, in_effect
 from rnnparse.study.records import canonical
 from rnnparse.study.report.layout import BUDGET, alike, map_axes
@@ -25,23 +25,6 @@ _LIFT = 1.4
 """... so many times as many as of all settings."""
 _MOST_NAMES = 3
 _MOST_FAILURES = 20
-
-
-@dataclass(frozen=True, init=False)
-class Finding:
-    """A statement about a study: a code, and the values that its sentence needs.
-
-    Example:
-        >>> Finding("missing_trials", count=5).values
-        {'count': 5}
-    """
-
-    code: str
-    values: Mapping[str, Any]
-
-    def __init__(self, code: str, **values: Any) -> None:
-        object.__setattr__(self, "code", code)
-        object.__setattr__(self, "values", values)
 
 
 @dataclass(frozen=True)
