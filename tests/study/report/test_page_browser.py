@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import statistics
+import time
+import xml.etree.ElementTree as ElementTree
 from collections.abc import Iterator
 from itertools import pairwise
 from pathlib import Path
@@ -26,6 +28,7 @@ pytestmark = [
     pytest.mark.skipif(find_browser() is None, reason="needs Chromium, Debian's package chromium"),
 ]
 SHIFT = 8
+SVG = "{http://www.w3.org/2000/svg}"
 
 
 @pytest.fixture(scope="module")
@@ -465,6 +468,67 @@ def test_printing_shows_the_findings_without_controls(browser: Browser, question
     assert shown == [True, True, True, False, False]
     browser.send("Emulation.setEmulatedMedia", media="")
     assert len(browser.send("Page.printToPDF", printBackground=True)["data"]) > 10_000
+
+
+def saved(browser: Browser, folder: Path, name: str, button: str) -> ElementTree.Element:
+    """The SVG file that a button saves."""
+    browser.send("Page.setDownloadBehavior", behavior="allow", downloadPath=str(folder))
+    browser.click(button)
+    path, end = folder / name, time.monotonic() + 30
+    while not path.exists():
+        assert time.monotonic() < end, f"{name} is not saved"
+        time.sleep(0.02)
+    return ElementTree.parse(path).getroot()
+
+
+def drawn_texts(svg: ElementTree.Element) -> list[str]:
+    return ["".join(element.itertext()) for element in svg.iter(f"{SVG}text")]
+
+
+@pytest.mark.parametrize("scheme", ["light", "dark"])
+def test_the_map_and_the_charts_are_saved_as_pictures_of_their_own(
+    browser: Browser, question: Path, tmp_path: Path, scheme: str
+) -> None:
+    browser.scheme(scheme)
+    browser.open(question)
+    map_ = saved(browser, tmp_path, "map.svg", "#map-controls .save")
+    shown = drawn_texts(map_)
+    assert {"batch size 512 · L2 0.01", "adagrad", "best setting", "dev F1"} <= {
+        text if not text.startswith("dev F1") else "dev F1" for text in shown
+    }
+    assert set(browser.texts(".heat td button span")) <= set(shown)
+    cells = browser.run(
+        "[...document.querySelectorAll('.heat td button')].map((e) =>"
+        "getComputedStyle(e).backgroundColor)"
+    )
+    fills = [rect.get("fill") for rect in map_.iter(f"{SVG}rect")]
+    assert len(cells) == 81 and set(cells) <= set(fills)
+    assert fills[0] == browser.run("getComputedStyle(document.body).backgroundColor")
+    chart = saved(browser, tmp_path, "objective.svg", "figure[data-kind=updates] .save")
+    shown = drawn_texts(chart)
+    assert {"update", "objective"} <= set(shown)
+    assert set(browser.texts("#picked b")) <= set(shown)  # the legend
+    assert not any(advice[:30] in " ".join(shown) for advice in browser.texts("#picked .advice"))
+    lines = {path.get("stroke") for path in chart.iter(f"{SVG}path")}
+    assert {"rgb(0, 114, 178)", "rgb(213, 94, 0)", "rgb(0, 158, 115)"} <= lines
+    for picture in (map_, chart):
+        assert "sans-serif" in picture.get("font-family", "")
+        text = ElementTree.tostring(picture, encoding="unicode")
+        assert "var(" not in text and "href" not in text and "class=" not in text
+        width, height = (float(picture.get(name, 0)) for name in ("width", "height"))
+        assert 300 < width < 1300 and 300 < height < 900
+
+
+def test_saved_pictures_hold_names_as_text(browser: Browser, tmp_path: Path) -> None:
+    folder = plain_study(
+        tmp_path,
+        {"kind": [EVIL, "b"], "n": [1, 2]},
+        lambda config, seed: Curve({"objective": [2.0, 1.0, 0.5 / config["n"]]}),
+    )
+    browser.open(write_report(folder))
+    chart = saved(browser, tmp_path, "objective.svg", "figure[data-kind=updates] .save")
+    assert any(EVIL[:20] in text for text in drawn_texts(chart))
+    assert not list(chart.iter(f"{SVG}script"))
 
 
 def test_ten_thousand_trials_open_and_sort_in_two_seconds(browser: Browser, tmp_path: Path) -> None:
