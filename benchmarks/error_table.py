@@ -111,7 +111,7 @@ class Bench:
 
         def parse(tree: Tree) -> Forest:
             decoder = self.gold_tagged(tree) if gold_tags else self.decoder
-            return decoder.parse(words(tree), self.parser.kbest).forest
+            return decoder.parse(words(tree), self.parser.candidates).forest
 
         return in_order(parse, self.gold, self.jobs)
 
@@ -132,11 +132,11 @@ class Bench:
     def check_pruning(self, limit: int) -> tuple[int, int]:
         """Sentences compared, and how many have another list without a window."""
         short = [words(tree) for tree in self.gold if len(words(tree)) <= limit]
-        pruned = [self.decoder.parse(tokens, self.parser.kbest).forest for tokens in short]
+        pruned = [self.decoder.parse(tokens, self.parser.candidates).forest for tokens in short]
         first_window = decoder.first_window
         decoder.first_window = lambda n, k: NO_WINDOW
         try:
-            whole = [self.decoder.parse(tokens, self.parser.kbest).forest for tokens in short]
+            whole = [self.decoder.parse(tokens, self.parser.candidates).forest for tokens in short]
         finally:
             decoder.first_window = first_window
         differ = sum(
@@ -172,7 +172,7 @@ def print_errors(bench: Bench, limit: int) -> tuple[list[Tree], list[Tree]]:
     for name, now, known in (
         ("base PCFG F1", base, base_known),
         ("CVG F1", f1, f1_known),
-        (f"oracle F1 of {bench.parser.kbest}-best lists", oracle, oracle_known),
+        (f"oracle F1 of {bench.parser.candidates}-best lists", oracle, oracle_known),
         ("errors, 100 - CVG F1", 100 - f1, 100 - f1_known),
         ("  list: 100 - oracle", 100 - oracle, 100 - oracle_known),
         ("  model: oracle - CVG", oracle - f1, oracle_known - f1_known),

@@ -33,7 +33,7 @@ LIMITS: dict[str, tuple[int, int] | tuple[float, float]] = {
 """The least and the greatest value of each setting that is a number; also for the command line."""
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, repr=False)
 class TrainingConfig:
     """Everything that decides what a training run gives, and where it reads.
 
@@ -112,6 +112,15 @@ class TrainingConfig:
     cache: str | None = None
     style: TreebankStyle = DEFAULT_STYLE
 
+    def __repr__(self) -> str:
+        """The settings that differ from their defaults."""
+        given = [
+            f"{field.name}={getattr(self, field.name)!r}"
+            for field in fields(self)
+            if getattr(self, field.name) != field.default
+        ]
+        return f"TrainingConfig({', '.join(given)})"
+
     def __post_init__(self) -> None:
         for field in fields(self):
             value = _plain(field.name, str(field.type), getattr(self, field.name))
@@ -175,7 +184,7 @@ def _plain(name: str, kind: str, value: Any) -> Any:
     elif kind.startswith("tuple"):
         value = (value,) if isinstance(value, str) else value
         several = isinstance(value, (list, tuple)) and all(isinstance(x, str) for x in value)
-        _require(several, f"{name} must be a list of texts, not {shown}")
+        _require(several, f"{name} must be a list of strings, not {shown}")
         value = tuple(value)
     else:
         value = os.fspath(value) if isinstance(value, os.PathLike) else value

@@ -1,14 +1,14 @@
 """Models on disk: a folder of JSON, text and NumPy arrays, with the checksum of every file.
 
-    config.json      format version, weight of log P, number of candidates, how the model was made
-    grammar.npz      the base PCFG: see `rnnparse.grammar.storage`
-    vocabulary.txt   which row of the word vectors belongs to which word
-    weights.npz      the network's weights, and the category pairs that they belong to
+    config.json      format version, β, length of candidate lists (`kbest`), how the model was made
+    grammar.npz      the base PCFG; see `rnnparse.grammar.storage`
+    vocabulary.txt   the word of each row of the word vectors
+    weights.npz      the network's weights and their category pairs
     checksums.json   SHA-256 of the files above; it also marks the folder as a model
-    report.json, *.jsonl   what training adds: scores and learning curves
+    report.json, *.jsonl   scores and learning curves, added by training
 
-A model may come from a stranger. Nothing in it is executed; checksums notice damage, and
-`rnnparse.invariants` and `rnnparse.grammar.storage` notice what no training could have written.
+A model may come from a stranger, so nothing in it is executed. Checksums detect damage;
+`rnnparse.invariants` and `rnnparse.grammar.storage` reject contents that training never writes.
 """
 
 from __future__ import annotations
@@ -43,7 +43,7 @@ from rnnparse.models.vocabulary import Vocabulary
 
 FORMAT_VERSION = 1
 GREATEST_BETA = 1e6
-GREATEST_KBEST = 10**6
+MOST_CANDIDATES = 10**6
 
 _FILES = ("config.json", "grammar.npz", "vocabulary.txt", "weights.npz")
 _CHECKSUMS = "checksums.json"
@@ -53,17 +53,17 @@ _TRIES, _PAUSE = 100, 0.002  # of a load while the model is being replaced
 
 @dataclass(frozen=True, eq=False)
 class Model:
-    """The parts of a trained parser, which fit together.
+    """The parts of a trained parser.
 
     Attributes:
-        grammar: the base PCFG, which proposes trees.
+        grammar: the base PCFG, which proposes candidate trees.
         vocabulary, keys, parameters: the SU-RNN, which scores them.
-        beta: weight of log P in the ranking.
-        kbest: candidates a sentence, unless another number is asked for.
+        beta: weight of log P(tree) in the ranking.
+        candidates: default length of the candidate list of a sentence.
         about: how the model was made: settings, scores, versions.
 
     Raises:
-        ValueError: the parts do not fit together; weights that are not finite; a number out of
+        ValueError: the parts do not fit together, a weight is not finite, or a number is out of
             range.
     """
 
@@ -72,7 +72,7 @@ class Model:
     keys: KeyTable
     parameters: Parameters
     beta: float
-    kbest: int
+    candidates: int
     about: dict[str, Any]
 
     def __post_init__(self) -> None:
@@ -83,7 +83,7 @@ class Model:
         if tuple(category_names(self.grammar.pcfg.categories)) != self.keys.categories:
             raise ValueError("the categories of the weights are not those of the grammar")
         _check_number("beta", self.beta, (int, float), 0, GREATEST_BETA)
-        _check_number("kbest", self.kbest, int, 1, GREATEST_KBEST)
+        _check_number("candidates", self.candidates, int, 1, MOST_CANDIDATES)
         _check_about(self.about)
 
 
@@ -93,10 +93,10 @@ def save_model(model: Model, path: str | os.PathLike[str], *, overwrite: bool = 
     Args:
         model: the model.
         path: the folder; its parents are made.
-        overwrite: whether to replace a model that is there. Anything else is never replaced.
+        overwrite: whether to replace an existing model. Nothing else is ever replaced.
 
     Raises:
-        ModelError: `path` is in use, or cannot be written.
+        ModelError: `path` exists, or cannot be written.
     """
     with new_model_folder(Path(path), overwrite) as folder:
         write_model(model, folder)
@@ -104,7 +104,7 @@ def save_model(model: Model, path: str | os.PathLike[str], *, overwrite: bool = 
 
 @contextmanager
 def new_model_folder(path: Path, overwrite: bool) -> Iterator[Path]:
-    """Give an empty folder to fill, which becomes the model folder when the block ends well.
+    """Yield an empty folder, which becomes the model folder if the block ends without an error.
 
     Raises:
         ModelError: as `save_model`.
@@ -124,7 +124,7 @@ def write_model(model: Model, folder: Path) -> None:
     config = {
         "format_version": FORMAT_VERSION,
         "beta": model.beta,
-        "kbest": model.kbest,
+        "kbest": model.candidates,
         "about": model.about,
     }
     write_json(folder / "config.json", config)
@@ -137,13 +137,13 @@ def write_model(model: Model, folder: Path) -> None:
 
 
 def check_place(folder: Path, overwrite: bool) -> None:
-    """Raise ModelError where a model may not be written to a path."""
+    """Raise ModelError if a model may not be written to a path."""
     try:
         if not folder.exists() or (folder.is_dir() and not any(folder.iterdir())):
             return
         if not folder.is_dir() or not _is_marked(folder):
             raise ModelError(
-                f"{folder}: exists and is not a model; name another place, or remove it first"
+                f"{folder}: exists and is not a model; choose another path, or remove it first"
             )
         foreign = foreign_file(folder, _is_ours)
     except OSError as error:
@@ -151,23 +151,23 @@ def check_place(folder: Path, overwrite: bool) -> None:
     if foreign is not None:
         raise ModelError(
             f"{folder}: cannot be replaced: {foreign.relative_to(folder)} is not part of a model; "
-            "move it to another place, or name another folder for the model"
+            "move that file, or choose another folder for the model"
         )
     if not overwrite:
         raise ModelError(
-            f"{folder}: a model is there already; replace it with --overwrite (in Python: "
-            "overwrite=True), or name another folder"
+            f"{folder}: a model exists there; replace it with --overwrite (in Python: "
+            "overwrite=True), or choose another folder"
         )
 
 
 def load_model(path: str | os.PathLike[str]) -> Model:
-    """Read a model folder; never executes code from it.
+    """Read a model folder. No code in it is executed.
 
-    While another process replaces the model, this gives the old one or the new one, whole.
+    While another process replaces the model, this returns the complete old or new one.
 
     Raises:
-        ModelError: no such folder, a file that is damaged or that no training could have written,
-            or another format version.
+        ModelError: the folder does not exist, a file is damaged or has contents that training
+            never writes, or the format version differs.
     """
     folder = Path(path)
     try:
@@ -181,7 +181,7 @@ def load_model(path: str | os.PathLike[str]) -> Model:
 
 
 def _model(folder: Path, files: Mapping[str, bytes]) -> Model:
-    """The model in the bytes of its files."""
+    """The model, from the bytes of its files."""
     with _part(folder / "grammar.npz"):
         grammar = Grammar.from_arrays(parse_arrays(files["grammar.npz"]))
     with _part(folder / "vocabulary.txt"):
@@ -202,12 +202,12 @@ def _part(path: Path) -> Iterator[None]:
     try:
         yield
     except (ValueError, KeyError, TypeError, RnnparseError) as error:
-        reason = f"no {error}" if isinstance(error, KeyError) else error
+        reason = f"{error} is missing" if isinstance(error, KeyError) else error
         raise ModelError(f"{path}: cannot read the model: {reason}") from error
 
 
 def _read_while_replaced(folder: Path) -> dict[str, bytes]:
-    """The files of a model; read again where another folder took its place meanwhile."""
+    """The files of a model, read again if another folder took its place meanwhile."""
     for _ in range(_TRIES):
         place = folder if folder.exists() else set_aside(folder) or folder
         before = _identity(place)
@@ -221,7 +221,7 @@ def _read_while_replaced(folder: Path) -> dict[str, bytes]:
 
 
 def _identity(folder: Path) -> tuple[int, ...] | None:
-    """What changes when another folder takes the place of one."""
+    """A value that changes when another folder takes the place of this one."""
     try:
         status = folder.stat()
     except OSError:
@@ -232,7 +232,7 @@ def _identity(folder: Path) -> tuple[int, ...] | None:
 def _read_files(folder: Path) -> dict[str, bytes]:
     checksums = read_json(folder / _CHECKSUMS)
     if not isinstance(checksums, dict):
-        raise ValueError(f"{_CHECKSUMS} holds no checksums")
+        raise ValueError(f"{_CHECKSUMS} has no checksums")
 
     def checked(name: str) -> bytes:
         content = read_regular(folder / name)
@@ -243,12 +243,12 @@ def _read_files(folder: Path) -> dict[str, bytes]:
     files = {"config.json": checked("config.json")}
     config = parse_json(files["config.json"])
     if not isinstance(config, dict) or "format_version" not in config:
-        raise ValueError("config.json holds no settings of a model")
+        raise ValueError("config.json is not the config of a model")
     version = config["format_version"]
     if version != FORMAT_VERSION:
         raise ModelError(
-            f"{folder}: format version {str(version)[:40]}; this program reads {FORMAT_VERSION}: "
-            "train the model again"
+            f"{folder}: format version {str(version)[:40]}; this program reads version "
+            f"{FORMAT_VERSION}: train the model again"
         )
     return files | {name: checked(name) for name in _FILES if name not in files}
 
@@ -263,14 +263,14 @@ def _is_marked(folder: Path) -> bool:
 
 
 def _is_ours(name: str) -> bool:
-    """Whether a file of a model folder is one that this program writes there."""
+    """Whether this program writes files of this name into model folders."""
     name = without_temporary(name)
     return name in _FILES or name == _CHECKSUMS or _ADDED.fullmatch(name) is not None
 
 
 def _check_number(name: str, value: Any, kinds: Any, low: float, high: float) -> None:
     number = isinstance(value, kinds) and not isinstance(value, bool)
-    if not number or not low <= value <= high:  # so put, NaN fails
+    if not number or not low <= value <= high:  # NaN fails, too
         raise ValueError(f"{name} must be a number from {low} to {high:g}, not {str(value)[:40]}")
 
 

@@ -1,24 +1,26 @@
-"""The parser behind NLTK's interface."""
+"""A parser with NLTK's interface."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
-from typing import TYPE_CHECKING
+from collections.abc import Callable, Iterator, Sequence
 
 from nltk.parse.api import ParserI
 from nltk.tree import Tree
 
-if TYPE_CHECKING:
-    from rnnparse.parser import Parser
+from rnnparse.results import ScoredTree
 
 
 class NltkParser(ParserI):
-    """`nltk.parse.api.ParserI` over a `Parser`: `parse` yields its candidates, best first."""
+    """`nltk.parse.api.ParserI`: `parse` yields the candidate trees of a sentence, best first.
 
-    def __init__(self, parser: Parser) -> None:
-        self._parser = parser
+    Args:
+        parse_n_best: gives the scored trees of a sentence, best first.
+    """
+
+    def __init__(self, parse_n_best: Callable[[Sequence[str]], list[ScoredTree]]) -> None:
+        self._parse_n_best = parse_n_best
 
     def parse(self, sent: Sequence[str], *args: object, **kwargs: object) -> Iterator[Tree]:
-        """Trees of a sentence, best first: of its tokens or, where it is a string, of raw text."""
-        for scored in self._parser.parse_kbest(sent):
+        """Yield the trees of a sentence, given as tokens or as raw text, best first."""
+        for scored in self._parse_n_best(sent):
             yield scored.tree

@@ -1,4 +1,4 @@
-"""The parser that people use: load, parse, score, rerank, embed. No TensorFlow at parse time."""
+"""`Parser`: load a model, parse, score, rerank, embed. Nothing here imports TensorFlow."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ import os
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import cached_property
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 from nltk.tree import Tree
@@ -16,6 +16,8 @@ from rnnparse.inference.forest import Forest, ForestBuilder, candidate_tree
 from rnnparse.model_folder import FORMAT_VERSION, Model, load_model, save_model
 from rnnparse.models.forest_dataset import ForestStore
 from rnnparse.models.scorer import Scorer
+from rnnparse.nltk_parser import NltkParser
+from rnnparse.results import NodeScore, ParseResult, ScoredTree
 from rnnparse.sentences import (
     require_tree,
     require_trees,
@@ -30,75 +32,29 @@ from rnnparse.trees.brackets import unescape_token
 from rnnparse.trees.cleaning import clean, words
 from rnnparse.trees.style import AS_GIVEN
 
-if TYPE_CHECKING:
-    from nltk.parse.api import ParserI
-
-CHUNK = 16  # sentences that a thread takes at a time
-WINDOW = 512  # sentences that several threads share; so many are held at a time
+CHUNK = 16  # sentences in one task of a thread
+WINDOW = 512  # sentences held at a time and shared among threads
 SCORERS = ("cvg", "pcfg")
 ERRORS = ("keep", "raise")
 
 
-@dataclass(frozen=True)
-class ScoredTree:
-    """A candidate tree.
-
-    Attributes:
-        tree: over all tokens (escaped, `-LRB-` for a bracket), root TOP.
-        score: what candidates are ranked by: rnn_score + β · log_probability.
-        log_probability: natural log of its best derivation's probability under the base PCFG;
-            None for a tree that did not come from it.
-        rnn_score: the SU-RNN's score, the sum over its nodes.
-    """
-
-    tree: Tree
-    score: float
-    log_probability: float | None
-    rnn_score: float
-
-
-@dataclass(frozen=True)
-class ParseResult:
-    """The best trees of a sentence, best first.
-
-    Attributes:
-        tokens: of the sentence, as they were given or as the tokenizer made them.
-        trees: at least one, but for a sentence that cannot be parsed.
-        glued: whether the grammar could not span the sentence, so that its root holds pieces.
-        error: why a sentence cannot be parsed, None where it can; then it has no tokens and trees.
-    """
-
-    tokens: tuple[str, ...]
-    trees: tuple[ScoredTree, ...]
-    glued: bool
-    error: str | None = None
-
-
-@dataclass(frozen=True)
-class NodeScore:
-    """What the SU-RNN gives one node of a tree.
-
-    Attributes:
-        label: the node's category; `@NP` for a node that binarization adds inside an NP.
-        span: its first word, counted from 0, and the word after its last one.
-        score: v · p of the node alone.
-    """
-
-    label: str
-    span: tuple[int, int]
-    score: float
-
-
-@dataclass(frozen=True, eq=False)
+@dataclass(frozen=True, eq=False, repr=False)
 class Parser(Model):
     """A trained Compositional Vector Grammar.
 
-    Its parts are those of `rnnparse.model_folder.Model`.
+    `rnnparse.load` and `rnnparse.train` make parsers; the attributes are those of `Model`. A parser
+    may be used by several threads at once.
 
     Example:
         >>> parser = Parser.load("model")
         >>> print(parser.parse("They ate udon with forks."))
     """
+
+    def __repr__(self) -> str:
+        return (
+            f"Parser({len(self.grammar.pcfg.categories)} categories, {len(self.vocabulary)} words, "
+            f"dim={self.parameters.dim}, candidates={self.candidates}, beta={self.beta:.4g})"
+        )
 
     @cached_property
     def _decoder(self) -> Decoder:
@@ -114,26 +70,30 @@ class Parser(Model):
         """The best tree of a sentence.
 
         Args:
-            sentence: raw text, which is tokenized, or tokens as people or treebanks write them.
+            sentence: raw text, which is tokenized, or tokens; brackets may be escaped as in
+                treebanks.
 
         Raises:
-            TypeError: neither a string nor a sequence of strings.
-            ValueError: no token, an empty one, one with white space in it, or more than 1,000.
+            TypeError: the sentence is neither a string nor a sequence of strings.
+            ValueError: it has no token, an empty token, a token with white space in it, or more
+                than 1,000 tokens.
         """
-        return self.parse_kbest(sentence, 1)[0].tree
+        return self.parse_n_best(sentence, 1)[0].tree
 
-    def parse_kbest(self, sentence: str | Iterable[str], k: int | None = None) -> list[ScoredTree]:
-        """The k best trees by the CVG's score, best first; fewer where there are no more.
+    def parse_n_best(
+        self, sentence: str | Iterable[str], n_best: int | None = None
+    ) -> list[ScoredTree]:
+        """The n best trees by the CVG's score, best first; fewer if there are fewer candidates.
 
         Args:
             sentence: raw text or tokens.
-            k: how many; default all candidates.
+            n_best: number of trees; default all candidates.
 
         Raises:
-            TypeError, ValueError: as `parse`; k is no whole number, or below 1.
+            TypeError, ValueError: as `parse`; or `n_best` is not a whole number of at least 1.
         """
-        wanted = self.kbest if k is None else whole_number(k, "k")
-        result = self._parse(sentence, wanted, max(wanted, self.kbest), "cvg")
+        wanted = self.candidates if n_best is None else whole_number(n_best, "n_best")
+        result = self._parse(sentence, wanted, max(wanted, self.candidates), "cvg")
         if isinstance(result, Exception):
             raise result
         return list(result.trees)
@@ -142,28 +102,28 @@ class Parser(Model):
         self,
         sentences: Iterable[str | Iterable[str]],
         *,
-        k: int = 1,
-        kbest: int | None = None,
+        n_best: int = 1,
+        candidates: int | None = None,
         scorer: str = "cvg",
-        jobs: int = 1,
+        n_jobs: int = 1,
         errors: str = "keep",
     ) -> Iterator[ParseResult]:
-        """Parse sentences in order, on several threads; every one is answered.
+        """Parse many sentences on several threads; yield one result for each, in order.
 
-        Sentences are taken as they are needed, at most 512 ahead (none with one thread), so that a
-        generator may go on for ever.
+        Sentences are read as they are needed, at most 512 ahead (none with one thread), so that
+        `sentences` may be an endless generator.
 
         Args:
             sentences: raw text or tokens of each; any iterable.
-            k: trees wanted of each.
-            kbest: candidates considered; default the model's own number.
-            scorer: `cvg`, or `pcfg` for the base grammar alone.
-            jobs: threads, 0 for one a processor core.
-            errors: `keep` answers a sentence that `parse` would refuse by a result with `error`
-                and without trees; `raise` raises that error after the results before it.
+            n_best: trees in each result.
+            candidates: length of the candidate list that is reranked; default the model's.
+            scorer: `cvg`, or `pcfg` to rank by the base grammar alone.
+            n_jobs: threads; 0 or -1 for one per processor core.
+            errors: `keep` turns a sentence that cannot be parsed into a result with `error` and
+                without trees; `raise` raises the error after the results before it.
 
         Returns:
-            One result a sentence, each as soon as it and those before it are done.
+            An iterator over results; each is available as soon as it and those before it are done.
 
         Raises:
             TypeError, ValueError: a wrong argument, at once; with `errors="raise"` as `parse`.
@@ -171,29 +131,51 @@ class Parser(Model):
         for value, known, name in ((scorer, SCORERS, "scorer"), (errors, ERRORS, "errors")):
             if value not in known:
                 raise ValueError(f"{name} must be one of {', '.join(known)}, not {value!r}")
-        wanted, jobs = whole_number(k, "k"), whole_number(jobs, "jobs", 0)
-        considered = self.kbest if kbest is None else whole_number(kbest, "kbest")
-        considered = max(wanted, considered) if scorer == "cvg" else wanted
+        wanted, threads = whole_number(n_best, "n_best"), whole_number(n_jobs, "n_jobs", -1)
+        listed = self.candidates if candidates is None else whole_number(candidates, "candidates")
+        listed = max(wanted, listed) if scorer == "cvg" else wanted
 
         def parse_part(part: list[Any]) -> list[ParseResult | Exception]:
-            return [self._parse(sentence, wanted, considered, scorer) for sentence in part]
+            return [self._parse(sentence, wanted, listed, scorer) for sentence in part]
 
-        return _answers(parse_part, sentence_iterator(sentences), jobs, errors == "keep")
+        return _results(parse_part, sentence_iterator(sentences), threads, errors == "keep")
+
+    def pipe(self, texts: Iterable[str | Iterable[str]], *, n_jobs: int = 1) -> Iterator[Tree]:
+        """The best tree of each text, lazily and in order, like spaCy's `pipe`.
+
+        A text that cannot be parsed gives a tree without children, `Tree("", [])`, so that trees
+        and texts stay in step; `parse_many` also gives the reason.
+
+        Args:
+            texts: raw text or tokens of one sentence each; any iterable.
+            n_jobs: threads; 0 or -1 for one per processor core.
+        """
+        for result in self.parse_many(texts, n_jobs=n_jobs):
+            yield result.trees[0].tree if result.trees else Tree("", [])
+
+    def parse_sents(self, sents: Iterable[str | Iterable[str]]) -> Iterator[Iterator[Tree]]:
+        """For each sentence an iterator over its trees, best first, like NLTK's `parse_sents`.
+
+        Raises:
+            TypeError, ValueError: as `parse`.
+        """
+        for result in self.parse_many(sents, n_best=self.candidates, errors="raise"):
+            yield (scored.tree for scored in result.trees)
 
     def _parse(
-        self, sentence: Any, k: int, kbest: int, scorer: str
+        self, sentence: Any, n_best: int, candidates: int, scorer: str
     ) -> ParseResult | TypeError | ValueError:
-        """The result of one sentence, or the error where it is none that can be parsed."""
+        """The result of one sentence, or the error if the sentence cannot be parsed."""
         try:
             tokens = sentence_tokens(sentence)
             written = self.grammar.lexicon.forms.write(tokens)
         except (TypeError, ValueError) as error:
             return error
-        parse = self._decoder.parse(written, kbest)
+        parse = self._decoder.parse(written, candidates)
         rnn = self._rnn_scores(parse.forest, written)
         logp = parse.forest.logp
         total = logp if scorer == "pcfg" else rnn + (self.beta * logp if self.beta else 0.0)
-        order = np.argsort(-total, kind="stable")[:k]
+        order = np.argsort(-total, kind="stable")[:n_best]
         names = self.grammar.pcfg.categories
         trees = tuple(
             ScoredTree(
@@ -218,21 +200,22 @@ class Parser(Model):
     # -- given trees ---------------------------------------------------------------------------
 
     def score(self, tree: Tree) -> float:
-        """The SU-RNN's score s(x, y) of any tree; it is cleaned first, and never unscorable.
+        """The SU-RNN's score s(x, y) of any tree, whatever its labels; the tree is cleaned first.
 
         Raises:
-            TypeError: no `nltk.Tree`.
-            ValueError: the tree has no word.
-            TreebankError: a word that does not stand alone under its tag.
+            TypeError: the argument is not an `nltk.Tree`.
+            ValueError: the tree has no words.
+            TreebankError: a preterminal has more than one child, or a phrase mixes words and
+                phrases.
         """
         forest, tokens, _ = self._forest_of([require_tree(tree)])
         return float(self._rnn_scores(forest, tokens)[0])
 
     def score_nodes(self, tree: Tree) -> list[NodeScore]:
-        """The SU-RNN's score of each node above the tags, which add up to `score(tree)`.
+        """The SU-RNN's score of each node above the tags; the scores add up to `score(tree)`.
 
-        The nodes are those of the tree when it is cleaned and binarized, in pre-order: a node of
-        more than two children holds further ones, labelled `@NP` within an NP.
+        The nodes are those of the cleaned and binarized tree in pre-order. Binarization adds nodes
+        below a node of more than two children; inside an NP they are labelled `@NP`.
 
         Raises:
             As `score`.
@@ -249,12 +232,12 @@ class Parser(Model):
         return [NodeScore(labels[v], spans[v], float(scores[v])) for v in inner]
 
     def rerank(self, trees: Iterable[Tree]) -> list[ScoredTree]:
-        """Order trees of one sentence, from any parser, by the SU-RNN's score, best first.
+        """Sort trees of one sentence, from any parser, by the SU-RNN's score, best first.
 
         Raises:
-            TypeError: no sequence of `nltk.Tree`.
-            ValueError: no tree, a tree without a word, or trees over different words.
-            TreebankError: a word that does not stand alone under its tag.
+            TypeError: the argument is not a sequence of `nltk.Tree`.
+            ValueError: the list is empty, a tree has no words, or the trees have different words.
+            TreebankError: as `score`.
         """
         trees = require_trees(trees)
         forest, tokens, places = self._forest_of(trees)
@@ -273,7 +256,7 @@ class Parser(Model):
         return np.asarray(vectors[node[forest.root[0]]])
 
     def _forest_of(self, trees: Sequence[Tree]) -> tuple[Forest, list[str], list[int]]:
-        """A forest of the given trees, its tokens, and which candidate each tree is."""
+        """A forest of the given trees, its tokens, and the candidate number of each tree."""
         cleaned = [_cleaned(tree) for tree in trees]
         if not cleaned:
             raise ValueError("expected at least one tree")
@@ -285,16 +268,14 @@ class Parser(Model):
         places = [builder.add(tree, 0.0) for tree in cleaned]
         return builder.forest(), tokens, places
 
-    def as_nltk(self) -> ParserI:
-        """The same parser behind NLTK's interface (`parse`, `parse_all`, `parse_one` …)."""
-        from rnnparse.nltk_parser import NltkParser
-
-        return NltkParser(self)
+    def as_nltk(self) -> NltkParser:
+        """This parser with NLTK's interface: `parse`, `parse_sents`, `parse_all`, `parse_one`."""
+        return NltkParser(self.parse_n_best)
 
     # -- files ---------------------------------------------------------------------------------
 
     def info(self) -> dict[str, Any]:
-        """Sizes, settings and scores, for people and for JSON."""
+        """Sizes, settings and scores as a dict that JSON can hold."""
         pcfg = self.grammar.pcfg
         own = {
             "format_version": FORMAT_VERSION,
@@ -306,7 +287,7 @@ class Parser(Model):
             "keys": len(self.keys),
             "dim": self.parameters.dim,
             "parameters": int(sum(array.size for array in self.parameters)),
-            "kbest": self.kbest,
+            "candidates": self.candidates,
             "beta": self.beta,
         }
         return {**own, **self.about, **own}
@@ -316,20 +297,20 @@ class Parser(Model):
 
         Args:
             path: the folder; its parents are made.
-            overwrite: whether to replace a model that is there. Anything else is never replaced.
+            overwrite: whether to replace an existing model. Nothing else is ever replaced.
 
         Raises:
-            ModelError: `path` is in use, or cannot be written.
+            ModelError: `path` exists, or cannot be written.
         """
         save_model(self, path, overwrite=overwrite)
 
     @classmethod
     def load(cls, path: str | os.PathLike[str]) -> Parser:
-        """Read a model folder; never executes code from it.
+        """Read a model folder. No code in it is executed.
 
         Raises:
-            ModelError: no such folder, a file that is damaged or that no training could have
-                written, or another format version.
+            ModelError: the folder does not exist, a file is damaged or has contents that training
+                never writes, or the format version differs.
         """
         return cls(**vars(load_model(path)))
 
@@ -339,16 +320,16 @@ def load(path: str | os.PathLike[str]) -> Parser:
     return Parser.load(path)
 
 
-def _answers(
+def _results(
     parse_part: Callable[[list[Any]], list[ParseResult | Exception]],
     sentences: Iterator[Any],
-    jobs: int,
+    threads: int,
     keep: bool,
 ) -> Iterator[ParseResult]:
-    """The results of all sentences in order; an error in its turn, kept as a result or raised."""
-    for window in windows(sentences, 1 if jobs == 1 else WINDOW):
+    """The results of all sentences in order; errors are kept as results, or raised in turn."""
+    for window in windows(sentences, 1 if threads == 1 else WINDOW):
         parts = [window[i : i + CHUNK] for i in range(0, len(window), CHUNK)]
-        for results in in_order(parse_part, parts, jobs):
+        for results in in_order(parse_part, parts, threads):
             for result in results:
                 if not isinstance(result, Exception):
                     yield result
@@ -361,5 +342,5 @@ def _answers(
 def _cleaned(tree: Tree) -> Tree:
     cleaned = clean(tree, AS_GIVEN)
     if cleaned is None:
-        raise ValueError("the tree has no word")
+        raise ValueError("the tree has no words")
     return cleaned

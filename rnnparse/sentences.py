@@ -1,4 +1,4 @@
-"""Sentences and trees as callers of the library give them: what is taken, and what is refused."""
+"""Check the sentences and trees that callers pass in."""
 
 from __future__ import annotations
 
@@ -12,29 +12,30 @@ from nltk.tree import Tree
 from rnnparse.trees.tokenizer import tokenize
 
 LONGEST = 1000
-"""Tokens that a sentence may have. Time grows with their number to the third power, memory with its
-square: a sentence of this length takes minutes and some gigabytes."""
+"""Most tokens in a sentence. Parsing time grows with the cube of the length and memory with its
+square: a sentence of this length takes minutes and several gigabytes."""
 
 LONGEST_TEXT = 1 << 20
-"""Characters that the raw text of a sentence may have."""
+"""Most characters in the raw text of a sentence."""
 
 NO_TOKEN = "a sentence needs at least one token"
 
 
 def sentence_tokens(sentence: Any) -> list[str]:
-    """The tokens of a sentence: of raw text by the tokenizer, or those that are given.
+    """The tokens of a sentence: raw text is tokenized, tokens are checked.
 
     Args:
         sentence: a str, or an iterable of str in order.
 
     Raises:
         TypeError: it is something else.
-        ValueError: no token, or more than `LONGEST`; text of more than `LONGEST_TEXT` characters.
+        ValueError: it has no tokens, more than `LONGEST` tokens, or more than `LONGEST_TEXT`
+            characters.
     """
     if isinstance(sentence, str):
         if len(sentence) > LONGEST_TEXT:
             raise ValueError(
-                f"a sentence of more than {LONGEST_TEXT} characters; split it into sentences"
+                f"the sentence has more than {LONGEST_TEXT} characters; split it into sentences"
             )
         tokens = tokenize(sentence)
     else:
@@ -42,13 +43,15 @@ def sentence_tokens(sentence: Any) -> list[str]:
     if not tokens:
         raise ValueError(NO_TOKEN)
     if len(tokens) > LONGEST:
-        raise ValueError(f"a sentence of more than {LONGEST} tokens; split it into sentences")
+        raise ValueError(
+            f"the sentence has more than {LONGEST} tokens; split it into sentences"
+        )
     return tokens
 
 
 def _given_tokens(sentence: Any) -> list[str]:
     if isinstance(sentence, (bytes, bytearray)):
-        raise TypeError("a sentence must be text, not bytes: decode it, as in text.decode('utf-8')")
+        raise TypeError("a sentence must be a string, not bytes: use text.decode('utf-8')")
     if not isinstance(sentence, Iterable) or isinstance(sentence, (Mapping, Set)):
         raise TypeError(
             f"a sentence must be a string or a sequence of tokens, not {_type(sentence)}"
@@ -56,7 +59,9 @@ def _given_tokens(sentence: Any) -> list[str]:
     tokens = list(islice(sentence, LONGEST + 1))
     for number, token in enumerate(tokens, start=1):
         if not isinstance(token, str):
-            hint = "; for the words of a tree give tree.leaves()" if _is_tree(sentence) else ""
+            hint = (
+                "; to parse the words of a tree, pass tree.leaves()" if _is_tree(sentence) else ""
+            )
             raise TypeError(f"tokens must be strings, but token {number} is {_type(token)}{hint}")
     return tokens
 
@@ -65,27 +70,24 @@ def sentence_iterator(sentences: Any) -> Iterator[Any]:
     """An iterator over many sentences.
 
     Raises:
-        TypeError: it is a single string or bytes, or cannot be iterated.
+        TypeError: it is a single string or bytes, or not iterable.
     """
     if isinstance(sentences, (str, bytes, bytearray)):
         raise TypeError(
-            f"parse_many takes many sentences, not one {_type(sentences)}: "
-            "put it in a list, parse_many([sentence])"
+            f"expected several sentences, not one {_type(sentences)}: put it in a list, [sentence]"
         )
     try:
         return iter(sentences)
     except TypeError:
-        raise TypeError(
-            f"parse_many takes an iterable of sentences, not {_type(sentences)}"
-        ) from None
+        raise TypeError(f"expected an iterable of sentences, not {_type(sentences)}") from None
 
 
 def windows(items: Iterator[Any], size: int) -> Iterator[list[Any]]:
-    """The items in lists of `size`; what iterating raises comes after the items before it."""
+    """The items in lists of `size`; an error of the iterator comes after the items before it."""
     while True:
         window: list[Any] = []
         try:
-            for item in islice(items, size):  # not list(…), which loses what it has on an error
+            for item in islice(items, size):  # list(…) would lose these items on an error
                 window.append(item)
         except Exception:
             if window:
@@ -97,10 +99,10 @@ def windows(items: Iterator[Any], size: int) -> Iterator[list[Any]]:
 
 
 def whole_number(value: Any, name: str, minimum: int = 1) -> int:
-    """A whole number that a caller gives.
+    """A whole number from a caller, as an int.
 
     Raises:
-        TypeError: it is none.
+        TypeError: it is not a whole number.
         ValueError: it is below `minimum`.
     """
     try:
@@ -113,18 +115,18 @@ def whole_number(value: Any, name: str, minimum: int = 1) -> int:
 
 
 def require_tree(tree: Any, what: str = "the argument") -> Tree:
-    """The tree, or TypeError where it is none."""
+    """The tree; TypeError if it is not an `nltk.Tree`."""
     if isinstance(tree, Tree):
         return tree
-    hint = ": read it with Tree.fromstring(…)" if isinstance(tree, str) else ""
+    hint = ": use Tree.fromstring(…)" if isinstance(tree, str) else ""
     raise TypeError(f"{what} must be an nltk.Tree, not {_type(tree)}{hint}")
 
 
 def require_trees(trees: Any) -> list[Tree]:
-    """Many trees, or TypeError where they are none."""
+    """The trees in a list; TypeError if they are not a sequence of `nltk.Tree`."""
     if isinstance(trees, (str, bytes, Tree)) or not isinstance(trees, Iterable):
         hint = ": put it in a list" if isinstance(trees, Tree) else ""
-        raise TypeError(f"rerank takes a sequence of nltk.Tree, not {_type(trees)}{hint}")
+        raise TypeError(f"rerank expects a sequence of nltk.Tree, not {_type(trees)}{hint}")
     return [require_tree(tree, f"tree {number}") for number, tree in enumerate(trees, start=1)]
 
 

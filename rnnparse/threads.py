@@ -43,7 +43,7 @@ def stop_flag() -> np.ndarray:
 
 
 def in_order(
-    function: Callable[[Item], Result], items: Iterable[Item], jobs: int
+    function: Callable[[Item], Result], items: Iterable[Item], n_jobs: int
 ) -> Iterator[Result]:
     """The function's results in the order of the items, each as soon as it is there.
 
@@ -52,19 +52,19 @@ def in_order(
     Args:
         function: called on other threads than the caller's.
         items: taken as threads become free.
-        jobs: threads; 0 for one a processor core that this process may use.
+        n_jobs: threads; 0 or -1 for one per processor core that this process may use.
 
     Raises:
         What the function raises, after the results before it.
         MemoryError: no thread can be started.
     """
-    jobs = jobs or cpu_count()
-    team = _Team(jobs)
+    threads = n_jobs if n_jobs > 0 else cpu_count()
+    team = _Team(threads)
     pending: deque[Future[Result]] = deque()
     try:
         for item in items:
             pending.append(team.submit(function, item))
-            if len(pending) >= (1 if jobs == 1 else AHEAD * jobs):
+            if len(pending) >= (1 if threads == 1 else AHEAD * threads):
                 yield _next(pending)
         while pending:
             yield _next(pending)

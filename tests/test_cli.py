@@ -142,7 +142,7 @@ def test_ctrl_c_says_how_to_go_on_and_the_command_does(tmp_path: Path) -> None:
     error = run.communicate(timeout=60)[1]
     assert run.returncode == 130 and "Traceback" not in error
     assert error.splitlines()[-2:] == [
-        "rnnparse: interrupted; to go on from here:",
+        "rnnparse: interrupted; to continue, run:",
         "  rnnparse train 'my bank.mrg' --out m --kbest 5 --cache c --epochs 2 --dim 5 --resume",
     ]
     again = subprocess.run([*command, "--resume"], cwd=tmp_path, capture_output=True, text=True)

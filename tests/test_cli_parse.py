@@ -91,7 +91,7 @@ def test_written_trees_read_back(parse: Parse, tmp_path: Path) -> None:
 
 
 def test_kbest_lists_end_in_an_empty_line(parse: Parse) -> None:
-    printed = parse(LINES[:3], "--kbest", "3").out
+    printed = parse(LINES[:3], "--n-best", "3").out
     blocks = [block.split("\n") for block in printed.removesuffix("\n\n").split("\n\n")]
     assert [len(block) for block in blocks] == [2, 1, 2] or all(map(len, blocks))
     assert blocks[0][0] == FORKS and blocks[1] == ["(())"] and blocks[2][0] == CHICKEN
@@ -99,7 +99,7 @@ def test_kbest_lists_end_in_an_empty_line(parse: Parse) -> None:
 
 
 def test_json_has_everything(parse: Parse, trained: Path) -> None:
-    printed = parse(LINES[:3], "--format", "json", "--kbest", "2").out
+    printed = parse(LINES[:3], "--format", "json", "--n-best", "2").out
     forks, empty, chicken = map(json.loads, printed.splitlines())
     assert empty == {"sentence": 2, "tokens": [], "glued": False, "trees": []}
     assert (forks["sentence"], chicken["sentence"]) == (1, 3)
@@ -116,7 +116,7 @@ def test_json_has_everything(parse: Parse, trained: Path) -> None:
 
 
 def test_the_pcfg_alone_ranks_by_probability(parse: Parse) -> None:
-    options = ("--format", "json", "--kbest", "5", "--scorer", "pcfg")
+    options = ("--format", "json", "--n-best", "5", "--scorer", "pcfg")
     (line,) = parse(LINES[:1], *options).out.splitlines()
     trees = json.loads(line)["trees"]
     assert [tree["score"] for tree in trees] == [tree["log_probability"] for tree in trees]
@@ -126,7 +126,7 @@ def test_the_pcfg_alone_ranks_by_probability(parse: Parse) -> None:
 def test_drawings(parse: Parse) -> None:
     printed = parse(LINES[:2], "--format", "pretty").out
     assert "They ate udon with     forks  ." in printed and printed.endswith("\n\n(())\n\n")
-    ranked = parse(LINES[:1], "--format", "pretty", "--kbest", "2").out
+    ranked = parse(LINES[:1], "--format", "pretty", "--n-best", "2").out
     assert ranked.startswith("1, tree 1: score ") and "\n1, tree 2: score " in ranked
 
 
@@ -145,8 +145,8 @@ def test_glued_sentences_are_counted_and_marked(parse: Parse) -> None:
         False, False, True, True,
     ]  # fmt: skip
     assert printed.err == (
-        "rnnparse: 2 sentence(s) that the grammar does not span, with trees glued from parts: "
-        "3, 4\n"
+        "rnnparse: the grammar cannot span 2 sentence(s); their trees are glued from "
+        "partial trees: 3, 4\n"
     )
 
 
@@ -192,8 +192,8 @@ def test_lines_that_cannot_be_parsed_are_answered_in_their_place(
     printed = parse(lines, "--jobs", jobs, "--out", str(out))
     assert out.read_text() == f"{FORKS}\n(())\n(())\n(())\n{CHICKEN}\n"
     assert printed.err == (
-        f"rnnparse: warning: 2 line(s) of {tmp_path / 'in.txt'} could not be parsed and are "
-        "answered by (()): 2, 4; the first: a sentence of more than 1000 tokens; split it into "
+        f"rnnparse: warning: 2 line(s) of {tmp_path / 'in.txt'} could not be parsed; their "
+        "output is (()): 2, 4; the first: the sentence has more than 1000 tokens; split it into "
         "sentences\n"
     )
     shown = parse(lines, "--jobs", jobs, "--format", "json", "--tokenized").out.splitlines()
@@ -201,7 +201,7 @@ def test_lines_that_cannot_be_parsed_are_answered_in_their_place(
     assert [bool(error) for error in errors] == [False, True, False, True, False]
     assert "1000 tokens" in errors[1] and "1048576 characters" in errors[3]
     assert json.loads(shown[1])["trees"] == json.loads(shown[1])["tokens"] == []
-    kbest = parse(lines[:2], "--jobs", jobs, "--kbest", "2").out
+    kbest = parse(lines[:2], "--jobs", jobs, "--n-best", "2").out
     assert kbest.endswith("\n\n(())\n\n")
 
 
@@ -226,7 +226,7 @@ def test_binary_input_is_refused(
     (tmp_path / "in.txt").write_bytes("They ate.\n".encode("utf-16"))
     assert main(["parse", str(trained), str(tmp_path / "in.txt")]) == 2
     out, err = capsys.readouterr()
-    assert out == "" and "in.txt:1: a NUL character" in err
+    assert out == "" and "in.txt:1: NUL character" in err
 
 
 def test_empty_input_gives_empty_output(parse: Parse) -> None:

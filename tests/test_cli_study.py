@@ -119,7 +119,7 @@ def test_an_interruption_says_how_to_go_on(
     capsys: pytest.CaptureFixture[str],
 ) -> None:
     assert main(["study", "run", "my bank.mrg"]) == 130
-    expected = "rnnparse: interrupted; to go on:\n  rnnparse study run 'my bank.mrg'\n"
+    expected = "rnnparse: interrupted; to continue, run:\n  rnnparse study run 'my bank.mrg'\n"
     assert capsys.readouterr().err.endswith(expected)
 
     def run(self: ParserStudy, progress: bool, note: Any) -> None:
@@ -141,7 +141,7 @@ def test_a_signal_to_end_is_taken_for_ctrl_c(
     monkeypatch.setattr(ParserStudy, "run", run)
     assert main(["study", "run", "bank.mrg"]) == 143
     assert capsys.readouterr().err.endswith(
-        "interrupted; to go on:\n  rnnparse study run bank.mrg\n"
+        "interrupted; to continue, run:\n  rnnparse study run bank.mrg\n"
     )
     assert signal.getsignal(signal.SIGTERM) == before
 

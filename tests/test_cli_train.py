@@ -54,16 +54,16 @@ class Report:
 @pytest.fixture
 def runs(monkeypatch: pytest.MonkeyPatch) -> list[tuple[TrainingConfig, str, bool, bool]]:
     """The runs that would have begun."""
-    found = []
+    given_configs = []
 
     def train(
         config: TrainingConfig, out: str, *, resume: bool, overwrite: bool, progress: bool
     ) -> Report:
-        found.append((config, out, resume, overwrite))
+        given_configs.append((config, out, resume, overwrite))
         return Report()
 
     monkeypatch.setattr(pipeline, "train", train)
-    return found
+    return given_configs
 
 
 def test_every_setting_has_an_option(runs: list[Any], capsys: pytest.CaptureFixture[str]) -> None:

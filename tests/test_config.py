@@ -102,3 +102,10 @@ def test_folds_and_jackknife_may_be_left_out() -> None:
 def test_a_config_cannot_be_changed() -> None:
     with pytest.raises(AttributeError):
         TrainingConfig().dim = 3  # type: ignore[misc]
+
+
+def test_repr_shows_what_differs_from_the_defaults() -> None:
+    assert repr(TrainingConfig()) == "TrainingConfig()"
+    config = TrainingConfig("a.mrg", dim=5, freeze=("W",))
+    assert repr(config) == "TrainingConfig(treebank='a.mrg', dim=5, freeze=('W',))"
+    assert eval(repr(config)) == config

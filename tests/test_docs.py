@@ -102,9 +102,9 @@ def test_python_examples_of_the_pages(
 
 @every_page
 def test_console_examples_of_the_pages(page: Path, request: pytest.FixtureRequest) -> None:
-    found = examples(page.read_text(encoding="utf-8"))
-    if found:  # only then is a model needed
-        run_examples(found, request.getfixturevalue("folder"))
+    commands = examples(page.read_text(encoding="utf-8"))
+    if commands:  # only then is a model needed
+        run_examples(commands, request.getfixturevalue("folder"))
 
 
 @every_page

@@ -82,12 +82,12 @@ def test_damage_anywhere_is_a_value_error_or_harmless(tmp_path: Path) -> None:
         damaged[place] ^= 1 << (place % 8)
         path.write_bytes(damaged)
         try:
-            found = read_arrays(path)
+            arrays = read_arrays(path)
         except (OSError, ValueError):
             noticed += 1
             continue
-        if list(found) == list(ARRAYS):  # else a name is damaged, and whoever asks for it notices
-            assert_equal(found)
+        if list(arrays) == list(ARRAYS):  # else a name is damaged, and whoever asks for it notices
+            assert_equal(arrays)
     assert noticed > len(whole) // 2
 
 
@@ -126,13 +126,13 @@ def test_a_failed_write_leaves_the_old_file_and_nothing_else(tmp_path: Path) -> 
 
 @pytest.mark.skipif(os.name != "posix", reason="POSIX has such files")
 def test_what_is_no_file_is_written_to_and_not_replaced(tmp_path: Path) -> None:
-    pipe, found = tmp_path / "pipe", []
+    pipe, arrays = tmp_path / "pipe", []
     os.mkfifo(pipe)
-    reader = threading.Thread(target=lambda: found.append(pipe.read_bytes()))
+    reader = threading.Thread(target=lambda: arrays.append(pipe.read_bytes()))
     reader.start()
     write_atomically(pipe, lambda file: file.write(b"text"))
     reader.join()
-    assert found == [b"text"] and pipe.is_fifo()
+    assert arrays == [b"text"] and pipe.is_fifo()
 
 
 def test_errors_name_the_file_and_not_the_temporary_one(tmp_path: Path) -> None:

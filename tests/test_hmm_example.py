@@ -56,12 +56,12 @@ def every_path(graph: Any, scores: np.ndarray) -> Iterator[tuple[list[int], floa
 
 def by_enumeration(graph: Any, scores: np.ndarray) -> tuple[float, np.ndarray, list[int]]:
     """log Σ exp score, posteriors of the states [T, S], and the best path."""
-    found = list(every_path(graph, scores))
-    total = logsumexp([score for _, score in found])
+    scored_paths = list(every_path(graph, scores))
+    total = logsumexp([score for _, score in scored_paths])
     posteriors = np.zeros(scores.shape)
-    for states, score in found:
+    for states, score in scored_paths:
         posteriors[np.arange(len(scores)), states] += np.exp(score - total)
-    return total, posteriors, max(found, key=lambda item: item[1])[0]
+    return total, posteriors, max(scored_paths, key=lambda item: item[1])[0]
 
 
 @pytest.mark.parametrize(
@@ -72,8 +72,8 @@ def test_forward_backward_and_viterbi_against_all_paths(hmm: Any, words: Any, fr
     graph = hmm.paths(words or hmm.ANY, in_order=words is not None)
     scores = 3 * normal(frames, hmm.STATES)
     total, posteriors, best = by_enumeration(graph, scores)
-    found, gamma = hmm.forward_backward(scores, *graph)
-    assert found == pytest.approx(total, rel=1e-12)
+    log_total, gamma = hmm.forward_backward(scores, *graph)
+    assert log_total == pytest.approx(total, rel=1e-12)
     np.testing.assert_allclose(gamma, posteriors, rtol=1e-10, atol=1e-12)
     np.testing.assert_allclose(gamma.sum(axis=1), 1)
     assert hmm.best_path(scores, graph).tolist() == best
@@ -97,8 +97,8 @@ def test_huge_activations_do_not_overflow(hmm: Any) -> None:
     scores = 1e4 * normal(6, hmm.STATES)
     graph = hmm.paths(hmm.ANY, False)
     total, posteriors, _ = by_enumeration(graph, scores)
-    found, gamma = hmm.forward_backward(scores, *graph)
-    assert found == pytest.approx(total, rel=1e-12)
+    log_total, gamma = hmm.forward_backward(scores, *graph)
+    assert log_total == pytest.approx(total, rel=1e-12)
     np.testing.assert_allclose(gamma, posteriors, atol=1e-9)
 
 

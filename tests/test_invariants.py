@@ -178,7 +178,12 @@ def test_constructors_check_for_callers_of_the_library() -> None:
     for classes, words in ((("UNK",), ("a", "a")), ((), ("a",)), (("UNK",), ("a\nb",))):
         with pytest.raises(ValueError, match="vocabulary"):
             Vocabulary(classes, words)
-    for name, value in (("beta", float("nan")), ("kbest", 0), ("kbest", True), ("about", [])):
+    for name, value in (
+        ("beta", float("nan")),
+        ("candidates", 0),
+        ("candidates", True),
+        ("about", []),
+    ):
         with pytest.raises(ValueError, match=name):
             replace(parser, **{name: value})
     nan = parser.parameters._replace(v=parser.parameters.v * np.float32(np.nan))
@@ -227,23 +232,23 @@ def test_forests_are_sound(name: str, change: Callable[[np.ndarray], np.ndarray]
     ],
 )
 def test_stores_are_sound(name: str, change: Callable[[np.ndarray], np.ndarray]) -> None:
-    parser, found = small_parser(), forest()
+    parser, one_forest = small_parser(), forest()
     rows = parser.vocabulary.rows(TOKENS)
-    whole = vars(ForestStore.from_forests([found, found], [rows, rows], parser.keys))
+    whole = vars(ForestStore.from_forests([one_forest, one_forest], [rows, rows], parser.keys))
     ForestStore(**whole)
     with pytest.raises(ValueError, match="store"):
         ForestStore(**{**whole, name: change(whole[name])})
 
 
 def test_a_store_has_the_sentences_that_it_is_asked_for() -> None:
-    parser, found = small_parser(), forest()
+    parser, one_forest = small_parser(), forest()
     rows = parser.vocabulary.rows(TOKENS)
-    store = ForestStore.from_forests([found], [rows], parser.keys)
+    store = ForestStore.from_forests([one_forest], [rows], parser.keys)
     for sentence in (1, -1, 10**9):
         with pytest.raises(IndexError, match="from 0 to 0"):
             store.batch([sentence])
     with pytest.raises(ValueError, match="more words than its sentence has rows"):
-        ForestStore.from_forests([found], [rows[:-1]], parser.keys)
+        ForestStore.from_forests([one_forest], [rows[:-1]], parser.keys)
 
 
 @pytest.mark.parametrize(

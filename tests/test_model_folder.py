@@ -54,12 +54,18 @@ def change_config(model: Path, **values: Any) -> None:
 def test_a_model_comes_back(model: Path) -> None:
     ours, theirs = small_parser(), load(model)
     assert theirs.info() == ours.info()
-    assert (theirs.beta, theirs.kbest, theirs.about) == (ours.beta, ours.kbest, ours.about)
+    assert (theirs.beta, theirs.candidates, theirs.about) == (
+        ours.beta,
+        ours.candidates,
+        ours.about,
+    )
     for one, other in zip(ours.parameters, theirs.parameters, strict=True):
         np.testing.assert_array_equal(one, other)
         assert one.dtype == other.dtype
     sentences = [words(tree) for tree in trees(20, "dev")]
-    assert list(theirs.parse_many(sentences, k=3)) == list(ours.parse_many(sentences, k=3))
+    assert list(theirs.parse_many(sentences, n_best=3)) == list(
+        ours.parse_many(sentences, n_best=3)
+    )
 
 
 def test_equal_models_have_equal_bytes(model: Path, tmp_path: Path) -> None:
@@ -90,7 +96,7 @@ def test_a_model_replaces_a_model_and_nothing_lies_about(model: Path) -> None:
 
 def test_a_model_is_replaced_only_if_that_is_asked_for(model: Path) -> None:
     before = content(model)
-    with pytest.raises(ModelError, match="a model is there already; replace it with --overwrite"):
+    with pytest.raises(ModelError, match="a model exists there; replace it with --overwrite"):
         replace(small_parser(), beta=0.5).save(model)
     assert content(model) == before
 
@@ -99,7 +105,7 @@ def test_a_model_is_replaced_only_if_that_is_asked_for(model: Path) -> None:
 def test_a_model_that_holds_a_file_of_somebody_is_not_replaced(model: Path, name: str) -> None:
     (model / name).parent.mkdir(exist_ok=True)
     (model / name).write_text("years of work")
-    with pytest.raises(ModelError, match=f"{name} is not part of a model; move it"):
+    with pytest.raises(ModelError, match=f"{name} is not part of a model; move that"):
         small_parser().save(model, overwrite=True)
     assert (model / name).read_text() == "years of work"
     load(model)
@@ -274,21 +280,21 @@ def _save_for_ever(model: Path, one_step: bool) -> None:
         folders._exchange = lambda one, other: False
     parser = small_parser()
     for i in itertools.count():
-        replace(parser, kbest=1 + i % 9, beta=float(i % 9)).save(model, overwrite=True)
+        replace(parser, candidates=1 + i % 9, beta=float(i % 9)).save(model, overwrite=True)
 
 
 @pytest.mark.parametrize("one_step", [True, pytest.param(False, marks=pytest.mark.slow)])
 def test_a_model_loads_while_another_process_replaces_it(model: Path, one_step: bool) -> None:
     context = multiprocessing.get_context("fork" if sys.platform == "linux" else "spawn")
     process = context.Process(target=_save_for_ever, args=(model, one_step))
-    replace(small_parser(), kbest=1, beta=0.0).save(model, overwrite=True)
+    replace(small_parser(), candidates=1, beta=0.0).save(model, overwrite=True)
     process.start()
     try:
         seen = set()
         for _ in range(300):
             loaded = load_model(model)
-            assert loaded.kbest == loaded.beta + 1  # the old one or the new one, whole
-            seen.add(loaded.kbest)
+            assert loaded.candidates == loaded.beta + 1  # the old one or the new one, whole
+            seen.add(loaded.candidates)
     finally:
         process.kill()
         process.join()
@@ -335,7 +341,7 @@ def test_what_is_no_model_folder_is_named(tmp_path: Path) -> None:
 def test_another_format_version_is_named_before_anything_else(model: Path) -> None:
     change_config(model, format_version=2)
     (model / "vocabulary.txt").unlink()  # another format may have other files
-    with pytest.raises(ModelError, match="format version 2; this program reads 1"):
+    with pytest.raises(ModelError, match="format version 2; this program reads version 1"):
         load(model)
 
 

@@ -44,6 +44,35 @@ def bracketed(scored: list[ScoredTree]) -> list[str]:
     return [format_tree(tree.tree) for tree in scored]
 
 
+def test_pipe_gives_a_tree_for_every_text_lazily(parser: Parser) -> None:
+    def texts() -> Iterator[str]:
+        yield from ("Anna ate the udon with chicken.", "", "Anna ate.")
+        raise AssertionError("read too far")
+
+    trees = parser.pipe(texts())
+    assert list(islice(trees, 3)) == [
+        parser.parse(SENTENCE),
+        Tree("", []),
+        parser.parse("Anna ate."),
+    ]
+    assert list(parser.pipe([SENTENCE] * 3, n_jobs=-1)) == [parser.parse(SENTENCE)] * 3
+
+
+def test_parse_sents_is_that_of_nltk(parser: Parser) -> None:
+    expected = [list(trees) for trees in parser.as_nltk().parse_sents([SENTENCE, ["Anna"]])]
+    assert [list(trees) for trees in parser.parse_sents([SENTENCE, ["Anna"]])] == expected
+    with pytest.raises(ValueError, match="at least one token"):
+        list(parser.parse_sents([SENTENCE, []]))
+
+
+def test_reprs_are_one_short_line(parser: Parser) -> None:
+    (result,) = parser.parse_many([SENTENCE * 30])
+    (failed,) = parser.parse_many([[]])
+    shown = {repr(value) for value in (parser, parser.grammar, result, failed, *result.trees)}
+    assert len(shown) == 5 and all(len(line) < 120 and "\n" not in line for line in shown), shown
+    assert repr(failed) == "ParseResult(error='a sentence needs at least one token')"
+
+
 # -- parsing -----------------------------------------------------------------------------------
 
 
@@ -55,8 +84,8 @@ def test_text_and_its_tokens_give_the_same_tree(parser: Parser) -> None:
 
 def test_the_best_tree_heads_the_list(parser: Parser, sentences: list[list[str]]) -> None:
     for tokens in sentences[:10]:
-        scored = parser.parse_kbest(tokens)
-        assert len(scored) <= parser.kbest
+        scored = parser.parse_n_best(tokens)
+        assert len(scored) <= parser.candidates
         assert scored[0].tree == parser.parse(tokens)
         assert [s.score for s in scored] == sorted((s.score for s in scored), reverse=True)
         assert len(set(bracketed(scored))) == len(scored)
@@ -76,26 +105,26 @@ def test_the_network_changes_the_order(parser: Parser, sentences: list[list[str]
 
 def test_k_says_how_many(parser: Parser, sentences: list[list[str]]) -> None:
     tokens = max(sentences, key=len)
-    everything = parser.parse_kbest(tokens)
-    assert len(everything) == parser.kbest
-    assert parser.parse_kbest(tokens, 3) == everything[:3]
+    everything = parser.parse_n_best(tokens)
+    assert len(everything) == parser.candidates
+    assert parser.parse_n_best(tokens, 3) == everything[:3]
     # More than the model's own number of candidates are looked at only when they are asked for.
-    assert len(parser.parse_kbest(tokens, 30)) == 30
+    assert len(parser.parse_n_best(tokens, 30)) == 30
     for k in (0, -1):
         with pytest.raises(ValueError, match="at least 1"):
-            parser.parse_kbest(SENTENCE, k)
+            parser.parse_n_best(SENTENCE, k)
         with pytest.raises(ValueError, match="at least 1"):
-            parser.parse_many([SENTENCE], k=k)
+            parser.parse_many([SENTENCE], n_best=k)
 
 
 def test_fewer_trees_where_there_are_no_more(parser: Parser) -> None:
-    few = parser.parse_kbest(["Anna"], 10_000)
+    few = parser.parse_n_best(["Anna"], 10_000)
     assert 0 < len(few) < 10_000
     assert len(set(bracketed(few))) == len(few)
 
 
 def test_pcfg_alone_ranks_by_probability(parser: Parser, sentences: list[list[str]]) -> None:
-    for result in parser.parse_many(sentences[:10], k=5, scorer="pcfg"):
+    for result in parser.parse_many(sentences[:10], n_best=5, scorer="pcfg"):
         assert all(s.score == s.log_probability for s in result.trees)
         assert [s.score for s in result.trees] == sorted(
             (s.score for s in result.trees), reverse=True
@@ -103,20 +132,20 @@ def test_pcfg_alone_ranks_by_probability(parser: Parser, sentences: list[list[st
 
 
 def test_candidates_considered_may_be_fewer_than_the_models(parser: Parser) -> None:
-    (narrow,) = parser.parse_many([SENTENCE], kbest=1)
+    (narrow,) = parser.parse_many([SENTENCE], candidates=1)
     (pcfg,) = parser.parse_many([SENTENCE], scorer="pcfg")
     assert narrow.trees[0].tree == pcfg.trees[0].tree
 
 
 @pytest.mark.parametrize("jobs", [0, 2, 3])
 def test_threads_change_nothing(parser: Parser, sentences: list[list[str]], jobs: int) -> None:
-    one = list(parser.parse_many(sentences, k=2))
+    one = list(parser.parse_many(sentences, n_best=2))
     assert [list(r.tokens) for r in one] == sentences
-    assert list(parser.parse_many(sentences, k=2, jobs=jobs)) == one
+    assert list(parser.parse_many(sentences, n_best=2, n_jobs=jobs)) == one
 
 
 def test_results_may_be_left_unread(parser: Parser, sentences: list[list[str]]) -> None:
-    results = parser.parse_many(sentences, jobs=2)
+    results = parser.parse_many(sentences, n_jobs=2)
     with warnings.catch_warnings():
         warnings.simplefilter("error")
         assert len(list(islice(results, 3))) == 3
@@ -132,7 +161,7 @@ def test_raw_texts_in_a_row(parser: Parser) -> None:
 
 def test_no_sentence_gives_no_result(parser: Parser) -> None:
     assert list(parser.parse_many([])) == []
-    assert list(parser.parse_many([], jobs=2)) == []
+    assert list(parser.parse_many([], n_jobs=2)) == []
 
 
 @pytest.mark.parametrize("sentence", ["", "  ", [], ["a", ""], ["New York"], ["a\n"], ["\ud800"]])
@@ -140,7 +169,7 @@ def test_what_is_no_token_is_an_error(parser: Parser, sentence: str | list[str])
     with pytest.raises(ValueError):
         parser.parse(sentence)
     with pytest.raises(ValueError):
-        list(parser.parse_many([SENTENCE, sentence], jobs=2, errors="raise"))
+        list(parser.parse_many([SENTENCE, sentence], n_jobs=2, errors="raise"))
 
 
 def test_an_unknown_scorer_is_an_error_at_once(parser: Parser) -> None:
@@ -185,7 +214,7 @@ def test_a_long_sentence(parser: Parser, sentences: list[list[str]]) -> None:
 
 def test_a_candidates_score_is_the_trees_score(parser: Parser, sentences: list[list[str]]) -> None:
     for tokens in sentences[:10]:
-        for candidate in parser.parse_kbest(tokens):
+        for candidate in parser.parse_n_best(tokens):
             assert parser.score(candidate.tree) == candidate.rnn_score
 
 
@@ -229,15 +258,15 @@ def test_any_tree_has_a_score(parser: Parser) -> None:
 
 def test_what_is_no_tree_over_words_is_an_error(parser: Parser) -> None:
     for text in ("(NP (-NONE- *))", "(NP )", "(NP (X ))"):
-        with pytest.raises(ValueError, match="no word"):
+        with pytest.raises(ValueError, match="no words"):
             parser.score(Tree.fromstring(text))
     for tree in (Tree("NP", ["a", "b"]), Tree("NP", [Tree("N", ["a"]), "b"])):
-        with pytest.raises(TreebankError, match="alone under its tag"):
+        with pytest.raises(TreebankError, match="only child of its tag"):
             parser.score(tree)
 
 
 def test_rerank_orders_by_the_networks_score(parser: Parser) -> None:
-    scored = parser.parse_kbest(SENTENCE)
+    scored = parser.parse_n_best(SENTENCE)
     given_trees = [s.tree for s in sorted(scored, key=lambda s: -(s.log_probability or 0))]
     # A parser's own trees, one of them twice, one of another parser with tags and labels unknown.
     other = Tree.fromstring(
@@ -269,7 +298,7 @@ def test_rerank_wants_trees_of_one_sentence(parser: Parser) -> None:
             parser.rerank([one, Tree.fromstring(other)])
     with pytest.raises(ValueError, match="at least one"):
         parser.rerank([])
-    with pytest.raises(ValueError, match="no word"):
+    with pytest.raises(ValueError, match="no words"):
         parser.rerank([one, Tree.fromstring("(NP (-NONE- *))")])
     # Brackets may be escaped by one parser and not by the other.
     escaped = [Tree("NP", [Tree("-LRB-", [w]), Tree("NN", ["b"])]) for w in ("(", "-LRB-")]
@@ -307,14 +336,14 @@ def test_scores_depend_on_the_words(parser: Parser) -> None:
 def test_the_parser_is_one_of_nltks(parser: Parser) -> None:
     nltk_parser = parser.as_nltk()
     assert isinstance(nltk_parser, ParserI)
-    expected = [s.tree for s in parser.parse_kbest(SENTENCE)]
+    expected = [s.tree for s in parser.parse_n_best(SENTENCE)]
     assert list(nltk_parser.parse(SENTENCE)) == expected
     assert list(nltk_parser.parse(iter(SENTENCE))) == expected
     assert nltk_parser.parse_one(SENTENCE) == expected[0]
     assert nltk_parser.parse_all(SENTENCE) == expected
-    several = [list(found) for found in nltk_parser.parse_sents([SENTENCE, ["Anna"]])]
+    several = [list(trees) for trees in nltk_parser.parse_sents([SENTENCE, ["Anna"]])]
     assert several[0] == expected
-    assert several[1] == [s.tree for s in parser.parse_kbest(["Anna"])]
+    assert several[1] == [s.tree for s in parser.parse_n_best(["Anna"])]
     assert next(nltk_parser.parse("Anna ate the udon with chicken.")) == expected[0]
 
 
@@ -329,7 +358,7 @@ from rnnparse.parser import Parser
 parser = rnnparse.load({str(tmp_path / "model")!r})
 tree = parser.parse("They ate udon with forks.")
 parser.score(tree), parser.rerank([tree]), parser.embed(tree), parser.info()
-list(parser.parse_many([["a"]] * 40, jobs=2)), list(parser.as_nltk().parse(["a"]))
+list(parser.parse_many([["a"]] * 40, n_jobs=2)), list(parser.as_nltk().parse(["a"]))
 print(type(tree).__name__, "tensorflow" in sys.modules, "keras" in sys.modules)
 """
     done = subprocess.run(
@@ -345,7 +374,7 @@ def test_every_item_is_answered_in_order(parser: Parser) -> None:
     items: list[Any] = ["They ate.", "", None, b"bytes", ["a b"], ["a", 3], 7, {"a": 1}, [], "ate"]
     items += [["udon"] * (LONGEST + 1), "x" * (LONGEST_TEXT + 1), Tree.fromstring("(S (NN a))")]
     for jobs in (1, 2):
-        results = list(parser.parse_many([*items, *items, SENTENCE], jobs=jobs))
+        results = list(parser.parse_many([*items, *items, SENTENCE], n_jobs=jobs))
         assert len(results) == 2 * len(items) + 1
         assert results[: len(items)] == results[len(items) : -1]
         fine = [i for i, result in enumerate(results) if result.error is None]
@@ -353,16 +382,16 @@ def test_every_item_is_answered_in_order(parser: Parser) -> None:
         for i, result in enumerate(results):
             assert bool(result.trees) == bool(result.tokens) == (i in fine)
     reasons = [result.error for result in results[: len(items)]]
-    expected = ["at least one token", "not NoneType", "decode it", "' '", "token 2 is int"]
+    expected = ["at least one token", "not NoneType", "use text.decode", "' '", "token 2 is int"]
     expected += ["not int", "not dict", "at least one token", "more than 1000 tokens"]
-    expected += ["more than 1048576 characters", r"give tree.leaves\(\)"]
+    expected += ["more than 1048576 characters", r"pass tree.leaves\(\)"]
     for reason, part in zip([r for r in reasons if r is not None], expected, strict=True):
         assert re.search(part, reason)
 
 
 @pytest.mark.parametrize("jobs", [1, 2])
 def test_errors_are_raised_after_the_results_before_them(parser: Parser, jobs: int) -> None:
-    results = parser.parse_many([SENTENCE] * 5 + [[]] + [SENTENCE], jobs=jobs, errors="raise")
+    results = parser.parse_many([SENTENCE] * 5 + [[]] + [SENTENCE], n_jobs=jobs, errors="raise")
     assert len([next(results) for _ in range(5)]) == 5
     with pytest.raises(ValueError, match="at least one token"):
         next(results)
@@ -380,7 +409,7 @@ def test_sentences_are_taken_as_they_are_needed(parser: Parser) -> None:
     for result, number in zip(parser.parse_many(endless()), range(1, 4), strict=False):
         assert result.trees and taken == number
     taken = 0
-    results = parser.parse_many(endless(), jobs=2)
+    results = parser.parse_many(endless(), n_jobs=2)
     assert taken == 0
     for _ in range(WINDOW + 1):
         assert next(results).trees
@@ -393,7 +422,7 @@ def test_what_a_generator_raises_comes_after_what_it_gave(parser: Parser, jobs: 
         yield from ["They ate."] * 20
         raise OSError("the disk is gone")
 
-    results = parser.parse_many(broken(), jobs=jobs)
+    results = parser.parse_many(broken(), n_jobs=jobs)
     assert len(list(islice(results, 20))) == 20
     with pytest.raises(OSError, match="disk is gone"):
         next(results)
@@ -402,19 +431,19 @@ def test_what_a_generator_raises_comes_after_what_it_gave(parser: Parser, jobs: 
 @pytest.mark.parametrize(
     ("call", "kind", "message"),
     [
-        (lambda p: p.parse_many("They ate."), TypeError, r"one str: .*parse_many\(\[sentence\]\)"),
+        (lambda p: p.parse_many("They ate."), TypeError, r"one str: put it in a list"),
         (lambda p: p.parse_many(b"They ate."), TypeError, "not one bytes"),
         (lambda p: p.parse_many(None), TypeError, "an iterable of sentences, not NoneType"),
-        (lambda p: p.parse_many([], jobs="2"), TypeError, "jobs must be a whole number, not '2'"),
-        (lambda p: p.parse_many([], jobs=-1), ValueError, "jobs must be at least 0, not -1"),
-        (lambda p: p.parse_many([], kbest=0), ValueError, "kbest must be at least 1, not 0"),
+        (lambda p: p.parse_many([], n_jobs="2"), TypeError, "n_jobs must be a whole number"),
+        (lambda p: p.parse_many([], n_jobs=-2), ValueError, "n_jobs must be at least -1, not -2"),
+        (lambda p: p.parse_many([], candidates=0), ValueError, "candidates must be at least 1"),
         (lambda p: p.parse_many([], errors="drop"), ValueError, "keep, raise, not 'drop'"),
         (lambda p: p.parse(None), TypeError, "a string or a sequence of tokens, not NoneType"),
-        (lambda p: p.parse(b"They ate."), TypeError, r"not bytes: decode it"),
+        (lambda p: p.parse(b"They ate."), TypeError, r"not bytes: use text.decode"),
         (lambda p: p.parse({"a"}), TypeError, "sequence of tokens, not set"),
         (lambda p: p.parse([b"They"]), TypeError, "token 1 is bytes"),
-        (lambda p: p.parse_kbest("a", k="3"), TypeError, "k must be a whole number, not '3'"),
-        (lambda p: p.parse_kbest("a", k=1.5), TypeError, "k must be a whole number, not 1.5"),
+        (lambda p: p.parse_n_best("a", n_best="3"), TypeError, "n_best must be .* number, not '3'"),
+        (lambda p: p.parse_n_best("a", n_best=1.5), TypeError, "n_best must be .* number, not 1.5"),
         (lambda p: p.score("(S (NN a))"), TypeError, r"nltk.Tree, not str.*Tree.fromstring"),
         (lambda p: p.score(None), TypeError, "nltk.Tree, not NoneType"),
         (lambda p: p.score_nodes([]), TypeError, "nltk.Tree, not list"),
@@ -445,7 +474,7 @@ def test_any_iterable_of_tokens_is_a_sentence(parser: Parser) -> None:
 @given(st.integers(0, 39), st.integers(0, 19))
 def test_the_scores_of_nodes_add_up_to_the_trees(sentence: int, rank: int) -> None:
     parser = small_parser()
-    scored = parser.parse_kbest(words(trees(40, "dev")[sentence]))
+    scored = parser.parse_n_best(words(trees(40, "dev")[sentence]))
     tree = scored[rank % len(scored)].tree
     nodes = parser.score_nodes(tree)
     assert sum(node.score for node in nodes) == pytest.approx(parser.score(tree), abs=1e-4)

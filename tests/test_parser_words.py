@@ -68,8 +68,8 @@ def test_typed_marks_get_the_tree_of_the_treebanks_own(seed: int, data: st.DataO
     (tree,) = sentences(1, seed)
     own = words(tree)
     typed = [data.draw(st.sampled_from(TYPED.get(word, [word]))) for word in own]
-    expected = parser().parse_kbest(own, 5)
-    scored = parser().parse_kbest(typed, 5)
+    expected = parser().parse_n_best(own, 5)
+    scored = parser().parse_n_best(typed, 5)
     for one, other in zip(expected, scored, strict=True):
         assert without_words(one.tree) == without_words(other.tree)
         assert (one.score, one.log_probability) == (other.score, other.log_probability)

@@ -38,14 +38,14 @@ def blocks(language: str, page: str = README) -> list[tuple[str, str]]:
 
 
 def examples(page: str = README) -> list[Example]:
-    found = []
+    commands = []
     for text, comment in blocks("console", page):
         if comment.startswith("not run"):
             continue
         for part in re.split(r"^\$ ", text, flags=re.MULTILINE)[1:]:
             command, _, output = part.partition("\n")
-            found.append(Example(command, output, 2 if comment == "status 2" else 0))
-    return found
+            commands.append(Example(command, output, 2 if comment == "status 2" else 0))
+    return commands
 
 
 @pytest.fixture(scope="session")
@@ -88,13 +88,13 @@ def test_console_examples(folder: Path) -> None:
     run_examples(examples(), folder)
 
 
-def run_examples(found: list[Example], folder: Path) -> None:
+def run_examples(commands: list[Example], folder: Path) -> None:
     environment = os.environ | {
         "PATH": f"{folder / 'bin'}{os.pathsep}{os.environ['PATH']}",
         "PYTHONPATH": str(ROOT),
         "XDG_CACHE_HOME": str(folder / "cache"),
     }
-    for example in found:
+    for example in commands:
         done = subprocess.run(
             ["bash", "-c", example.command],
             cwd=folder,

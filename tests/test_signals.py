@@ -130,7 +130,7 @@ import sys, time
 import rnnparse
 parser = rnnparse.load(sys.argv[1])
 parser.parse(["They", "ate", "."])
-for call in (parser.parse, lambda tokens: list(parser.parse_many([tokens] * 3, jobs=2))):
+for call in (parser.parse, lambda tokens: list(parser.parse_many([tokens] * 3, n_jobs=2))):
     print("ready", flush=True)
     try:
         call(sys.argv[2].split())

@@ -1,7 +1,6 @@
-"""Arguments, messages and exit statuses that all commands share.
+"""The command line: arguments, messages and exit statuses that all commands share.
 
-The modules of the commands import what they need when they run, so that help and messages appear
-at once.
+Commands import their libraries when they run, so that help and messages appear at once.
 """
 
 from __future__ import annotations
@@ -23,16 +22,16 @@ from rnnparse.version import __version__
 COMMANDS = (train, parse, evaluate, evalb, info, study)
 
 ERROR, INTERNAL_ERROR, BROKEN_PIPE = 2, 70, 141
-"""Exit statuses: 70 is EX_SOFTWARE of sysexits.h, and 141 is what shells report for a program that
-SIGPIPE ended. See `Interruption.status` for other signals."""
+"""Exit statuses: 70 is EX_SOFTWARE of sysexits.h, 141 is what shells report after SIGPIPE. For
+other signals see `Interruption.status`."""
 
 _EPILOG = """\
 examples:
-  rnnparse train --out model                       learn from the embedded treebank
-  rnnparse train wsj/0[2-9] --dev wsj/22 --out m   learn from a treebank of your own
+  rnnparse train --out model                       train on the embedded treebank
+  rnnparse train wsj/0[2-9] --dev wsj/22 --out m   train on your own treebank
   echo "They ate udon with forks." | rnnparse parse model
-  rnnparse evaluate model test.mrg                 parse the words of a treebank, score the trees
-  rnnparse study run wsj/0[2-9] --preset quick     which learning rates converge, and why not
+  rnnparse evaluate model test.mrg                 parse a test set and score the trees
+  rnnparse study run wsj/0[2-9] --preset quick     find learning rates that converge
 
 rnnparse COMMAND --help explains a command and its options.
 """
@@ -42,7 +41,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     """Run a command and return its exit status.
 
     Args:
-        arguments: of the command line, without the program's name; None for those of the process.
+        arguments: the command line without the program's name; None for that of the process.
     """
     _prepare_streams()
     given = list(sys.argv[1:] if arguments is None else arguments)
@@ -63,7 +62,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
 
 
 def _run(args: argparse.Namespace, given: list[str], own_process: bool) -> int:
-    """Run a command and return its exit status; `own_process` if nothing else lives in this one."""
+    """Run a command and return its exit status; `own_process` if it has this process for itself."""
     interruption = Interruption()
     with interruptible(interruption, lambda: _last_words(args, given), _grace(args)):
         try:
@@ -101,19 +100,19 @@ def _report(error: Exception, debug: bool) -> int:
 def _parser() -> argparse.ArgumentParser:
     parser = argparse.ArgumentParser(
         prog="rnnparse",
-        description="Train, use and evaluate constituency parsers: a PCFG proposes trees, and a "
-        "recursive network over their words and phrases chooses among them.",
+        description="Train, run and evaluate constituency parsers. A PCFG lists candidate trees; a "
+        "recursive network over words and phrases ranks them.",
         epilog=_EPILOG,
         formatter_class=argparse.RawDescriptionHelpFormatter,
     )
     parser.add_argument("--version", action="version", version=f"rnnparse {__version__}")
-    parser.add_argument("--debug", action="store_true", help="show the traceback of an error")
+    parser.add_argument("--debug", action="store_true", help="show the traceback of errors")
     add_commands(parser, COMMANDS, "command")
     return parser
 
 
 def _describe(error: BaseException) -> str:
-    """The message of an error on one line, ready to be shown."""
+    """The message of an error on one line."""
     if memory.is_out_of_memory(error):
         return str(error) if isinstance(error, OutOfMemoryError) else "out of memory"
     if isinstance(error, OSError) and error.strerror:
@@ -125,14 +124,14 @@ def _describe(error: BaseException) -> str:
 def _last_words(
     args: argparse.Namespace, given: list[str], interrupt: BaseException | None = None
 ) -> str:
-    """The message of an interruption: training and studies can go on where they were."""
+    """The message of an interruption, with the command that continues training or a study."""
     if args.command == train.NAME:
         again = given if "--resume" in given else [*given, "--resume"]
-        return f"interrupted; to go on from here:\n  rnnparse {shlex.join(again)}"
+        return f"interrupted; to continue, run:\n  rnnparse {shlex.join(again)}"
     if args.command == study.NAME and args.study_command == "run":
         if isinstance(interrupt, KeyboardInterrupt) and str(interrupt):
             return f"interrupted; {interrupt}"
-        return f"interrupted; to go on:\n  {args.command_line}"
+        return f"interrupted; to continue, run:\n  {args.command_line}"
     return "interrupted"
 
 
@@ -151,7 +150,7 @@ class _Handler(logging.StreamHandler):
 
 @contextlib.contextmanager
 def _messages() -> Iterator[None]:
-    """Show the log messages of the package as lines of this program."""
+    """Print the log messages of the package."""
     logger, handler = logging.getLogger("rnnparse"), _Handler()
     logger.addHandler(handler)
     try:
@@ -161,10 +160,10 @@ def _messages() -> Iterator[None]:
 
 
 def _prepare_streams() -> None:
-    """Let what is printed go nowhere where a stream was closed before the program began.
+    """Replace streams that were closed before the program began by the null device.
 
-    Else files that are written would take its place, and its number. Where a terminal lacks a
-    letter of the help (α), it shows a question mark.
+    Otherwise the first files that are opened would get their numbers, and their output. Letters
+    that the terminal cannot show, such as α in the help, become question marks.
     """
     for name in ("stdout", "stderr"):
         if getattr(sys, name) is None:
@@ -176,7 +175,7 @@ def _prepare_streams() -> None:
 
 @contextlib.contextmanager
 def _utf8_output() -> Iterator[None]:
-    """Write trees in UTF-8 with plain line ends, whatever the terminal is set to."""
+    """Write trees in UTF-8 with line ends `\\n`, whatever the settings of the terminal."""
     reconfigure = getattr(sys.stdout, "reconfigure", None)
     if reconfigure is not None:
         reconfigure(encoding="utf-8", errors="surrogateescape", newline="\n")
@@ -184,6 +183,6 @@ def _utf8_output() -> Iterator[None]:
 
 
 def _discard_output() -> None:
-    """Let the interpreter's last flush of standard output go nowhere instead of failing."""
+    """Send the interpreter's last flush of standard output to the null device."""
     with contextlib.suppress(OSError, ValueError):
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())

@@ -1,4 +1,4 @@
-"""Commands of the program, and commands of commands."""
+"""Declare commands and subcommands."""
 
 from __future__ import annotations
 
@@ -8,20 +8,20 @@ from types import ModuleType
 
 
 def add_commands(parser: argparse.ArgumentParser, modules: Iterable[ModuleType], name: str) -> None:
-    """Give a parser commands.
+    """Add commands to an argument parser.
 
     Args:
-        parser: of the program, or of a command.
-        modules: with NAME, HELP, DESCRIPTION, EPILOG, `add_arguments` and `run` each; `run` is kept
-            among the arguments.
-        name: of the argument that tells which command was given.
+        parser: the program's, or that of a command with subcommands.
+        modules: one per command, with NAME, HELP, DESCRIPTION, EPILOG, `add_arguments` and `run`;
+            the parsed arguments have `run` as an attribute.
+        name: attribute of the parsed arguments for the name of the command.
     """
     debug = argparse.ArgumentParser(add_help=False)
     debug.add_argument(
         "--debug",
         action="store_true",
         default=argparse.SUPPRESS,
-        help="show the traceback of an error",
+        help="show the traceback of errors",
     )
     commands = parser.add_subparsers(title="commands", metavar="COMMAND", dest=name)
     for module in modules:

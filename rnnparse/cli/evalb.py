@@ -1,4 +1,4 @@
-"""`rnnparse evalb`: the program EVALB."""
+"""`rnnparse evalb`: score like the program EVALB."""
 
 from __future__ import annotations
 
@@ -9,16 +9,16 @@ from rnnparse.cli.text import print_json, whole
 from rnnparse.cli.treebank_style import add_encoding
 
 NAME = "evalb"
-HELP = "score a file of trees against gold trees, as the program EVALB does"
+HELP = "score a file of trees against gold trees, like the program EVALB"
 DESCRIPTION = """\
-Compare two files of trees, one tree a line, and print the table that EVALB prints: recall,
-precision and F1 of the labelled brackets, crossing brackets, tagging accuracy. Unless --prm names
-a file, the parameters are those of COLLINS.prm, with which results on the Penn Treebank are
-published. Sentences whose words differ are errors and do not count."""
+Compare two files of trees, one tree per line, and print the table that EVALB prints: recall,
+precision and F1 of the labelled brackets, crossing brackets, tagging accuracy. The default
+parameters are those of COLLINS.prm, the standard for the Penn Treebank. Sentences whose words
+differ are errors and do not count."""
 EPILOG = """\
 exit status:
   0  the table is complete
-  1  too many errors: like EVALB, the run stopped at error number N + 2, without a summary
+  1  too many errors: like EVALB, the run stopped at error N + 2 and printed no summary
   2  a file cannot be read, or a line is malformed
 
 examples:
@@ -30,26 +30,37 @@ examples:
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Declare the arguments."""
-    parser.add_argument("gold", metavar="GOLD", help="correct trees, one a line")
-    parser.add_argument("test", metavar="TEST", help="trees to score, one a line, in that order")
-    parser.add_argument("-p", "--prm", metavar="FILE", help="EVALB's parameter file")
+    parser.add_argument("gold", metavar="GOLD", help="gold trees, one per line")
     parser.add_argument(
-        "-e", "--max-error", type=whole, metavar="N", help="in place of the parameters' MAX_ERROR"
+        "test", metavar="TEST", help="trees to score, one per line, in the same order"
+    )
+    parser.add_argument(
+        "-p",
+        "--prm",
+        metavar="FILE",
+        help="EVALB parameter file (default: the parameters of COLLINS.prm)",
+    )
+    parser.add_argument(
+        "-e",
+        "--max-error",
+        type=whole,
+        metavar="N",
+        help="stop after more errors than this (default: MAX_ERROR of the parameters)",
     )
     add_encoding(
         parser,
-        "encoding of both files, such as latin-1 (default: utf-8); what is printed is in UTF-8",
+        "encoding of both files, such as latin-1 (default: utf-8); the output is in UTF-8",
     )
     parser.add_argument(
         "--json",
         action="store_true",
-        help="print the summary alone, as JSON: f1, precision, recall, complete_match, …; stopped "
+        help="print only the summary, as JSON: f1, precision, recall, complete_match, …; `stopped` "
         "is true if there were too many errors",
     )
 
 
 def run(args: argparse.Namespace) -> int:
-    """Score the files; the status is EVALB's."""
+    """Score the files and return EVALB's exit status."""
     from rnnparse.evaluation import EvalbParams, evalb_files, evaluate_files
 
     params = EvalbParams.load(args.prm) if args.prm else EvalbParams.collins()

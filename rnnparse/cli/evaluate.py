@@ -30,15 +30,15 @@ if TYPE_CHECKING:
 NAME = "evaluate"
 HELP = "parse the words of gold trees and score the result"
 DESCRIPTION = """\
-Take the words of gold trees (not their tags), parse them, and score the trees by EVALB's rules
-with COLLINS parameters, over all lengths. A gold tree without words, as one that holds only traces,
-is answered by (()) and does not count. Malformed gold trees are skipped and counted."""
+Parse the words of gold trees (without their tags), and score the trees by EVALB's rules with
+COLLINS parameters, over all lengths. Gold trees without words do not count. Malformed gold trees
+are skipped; a warning counts them."""
 EPILOG = """\
 examples:
   rnnparse evaluate model test.mrg
   rnnparse evaluate model test.mrg --by-label --attachments
   rnnparse evaluate model test.mrg --json --out trees.mrg
-is the network better than the PCFG, or is that chance?
+Is the network better than the PCFG, or is the difference noise?
   rnnparse evaluate model test.mrg --scorer pcfg --out pcfg.mrg
   rnnparse evaluate model test.mrg --against pcfg.mrg
 """
@@ -56,46 +56,58 @@ _SUMMARY = {
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Declare the arguments."""
-    parser.add_argument("model", metavar="MODEL", help="a folder that rnnparse train wrote")
+    parser.add_argument("model", metavar="MODEL", help="a model folder from rnnparse train")
     parser.add_argument("gold", metavar="GOLD", help="a treebank: a file, a folder, nltk:NAME, …")
     parser.add_argument(
         "--scorer",
         choices=("cvg", "pcfg"),
         default="cvg",
-        help="choose among the candidates with the network, or take the PCFG's best (default: cvg)",
+        help="rank the candidates by the network, or by the PCFG alone (default: cvg)",
     )
-    parser.add_argument("--prm", metavar="FILE", help="EVALB parameters in place of COLLINS")
+    parser.add_argument(
+        "--prm",
+        metavar="FILE",
+        help="EVALB parameter file (default: the parameters of COLLINS.prm)",
+    )
     parser.add_argument(
         "--delete-by",
         choices=("own", "gold"),
         default="own",
-        help="which tags decide what words are deleted as punctuation: those of each tree, as in "
-        "EVALB, which leaves a sentence out of F1 where the two differ; or the gold tags in both "
-        "trees, so that all sentences count (default: own)",
+        help="which tags decide what words are deleted as punctuation: own: those of each tree, as "
+        "in EVALB, which leaves out sentences where the two trees then differ in length; gold: the "
+        "gold tags, in both trees, so that every sentence counts (default: own)",
     )
     parser.add_argument("--by-label", action="store_true", help="add scores for each label")
     parser.add_argument("--by-length", action="store_true", help="add scores by sentence length")
     parser.add_argument(
         "--attachments",
         action="store_true",
-        help="add how many phrases (PP, SBAR, PRT) that could be attached elsewhere are attached "
-        "as in the gold tree",
+        help="add the accuracy of ambiguous attachments: phrases (PP, SBAR, PRT) that could be "
+        "attached elsewhere",
     )
     parser.add_argument(
         "--against",
         metavar="TREES",
-        help="trees of another parser for the same sentences, one each, in UTF-8, with (()) where "
-        "there is none: add the difference in F1, its 95 %% interval and p-value (paired "
+        help="trees of another parser for the same sentences, in UTF-8, (()) for a missing tree: "
+        "add the difference in F1 with its 95 %% confidence interval and p-value (paired "
         "bootstrap)",
     )
-    parser.add_argument("--out", metavar="FILE", help="write the trees here")
+    parser.add_argument("--out", metavar="FILE", help="write the parser's trees here")
     parser.add_argument(
-        "--jobs", type=setting("jobs"), default=0, metavar="N", help="cores (default: all)"
+        "--jobs",
+        type=setting("jobs"),
+        default=0,
+        metavar="N",
+        help="threads (default: one per core)",
     )
     parser.add_argument(
-        "--seed", type=setting("seed"), default=0, metavar="N", help="of the bootstrap (default: 0)"
+        "--seed",
+        type=setting("seed"),
+        default=0,
+        metavar="N",
+        help="random seed of the bootstrap (default: 0)",
     )
-    parser.add_argument("--json", action="store_true", help="print JSON")
+    parser.add_argument("--json", action="store_true", help="print the scores as JSON")
     add_style(parser)
 
 
@@ -104,8 +116,8 @@ class _Gold:
     """Gold trees in their order.
 
     Attributes:
-        trees: as EVALB is to see them; without children where there are no words.
-        cleaned: as a parser puts them out; None where there are no words.
+        trees: as EVALB sees them; without children if they have no words.
+        cleaned: as a parser prints them; None if they have no words.
     """
 
     trees: list[Tree]
@@ -143,9 +155,9 @@ def _style(args: argparse.Namespace) -> TreebankStyle:
 
 
 def _read_gold(path: str, style: TreebankStyle) -> _Gold:
-    """Gold trees without traces; but for that, nothing but the root changes.
+    """Gold trees without traces, their roots renamed to TOP.
 
-    Our trees have the root TOP, which COLLINS deletes.
+    The parser's trees have the root TOP, which the COLLINS parameters delete.
     """
     from nltk.tree import Tree
 
@@ -161,7 +173,7 @@ def _read_gold(path: str, style: TreebankStyle) -> _Gold:
         gold.trees.append(pruned)
         gold.cleaned.append(cleaned)
     if not any(gold.cleaned):
-        raise TreebankError("no tree with words in here", path)
+        raise TreebankError("none of its trees has words", path)
     return gold
 
 
@@ -177,7 +189,7 @@ def _parse(args: argparse.Namespace, gold: _Gold) -> tuple[list[Tree], dict[str,
     started = time.perf_counter()
     places = [place for place, tree in enumerate(gold.cleaned) if tree is not None]
     sentences = [words(tree) for tree in gold.cleaned if tree is not None]
-    results = model.parse_many(sentences, scorer=args.scorer, jobs=args.jobs)
+    results = model.parse_many(sentences, scorer=args.scorer, n_jobs=args.jobs)
     test, glued, failed = [Tree("", []) for _ in gold.trees], [], {}
     progress = tqdm(results, total=len(sentences), unit=" sentences", disable=None)
     for place, sentence, result in zip(places, sentences, progress, strict=True):
@@ -191,7 +203,7 @@ def _parse(args: argparse.Namespace, gold: _Gold) -> tuple[list[Tree], dict[str,
     empty = sorted(set(range(len(test))) - set(places))
     if empty:
         warn(
-            f"{len(empty)} gold tree(s) without words, answered by (()) and not counted: "
+            f"{len(empty)} gold tree(s) without words do not count: "
             f"{numbers([place + 1 for place in empty])}"
         )
     warn_of_glued(glued)
@@ -223,7 +235,7 @@ def _summary_table(evaluation: Evaluation, about: dict[str, Any]) -> str:
 
 
 def _missing(evaluation: Evaluation) -> str:
-    """A line that says how many sentences are missing from F1 and why; empty if none is."""
+    """A line that says how many sentences are missing from F1 and why; empty if all count."""
     reasons = {reason: count for reason, count in evaluation.missing().items() if count}
     if not reasons:
         return ""
@@ -231,12 +243,12 @@ def _missing(evaluation: Evaluation) -> str:
     missing, everything = sum(reasons.values()), len(evaluation.sentences)
     line = f"{missing} of {everything} sentences are missing from F1: {why}"
     if evaluation.params.delete_by == "own" and missing > reasons.get("no tree", 0):
-        line += "; a mismatch is punctuation with a wrong tag: --delete-by gold scores it"
+        line += "; --delete-by gold scores those with a mismatch (punctuation with a wrong tag)"
     return f"{line}\n"
 
 
 Part = tuple[str, Any, str]
-"""What an option adds: its name and value in JSON, and its table."""
+"""Scores that an option adds: their name and value in JSON, and their table."""
 
 
 def _extra_parts(
@@ -305,7 +317,7 @@ def _against(args: argparse.Namespace, gold: list[Tree], evaluation: Evaluation)
     from rnnparse.trees.brackets import load_trees
     from rnnparse.trees.style import TreebankStyle
 
-    # A tree that is skipped, or an empty one left out, would set the others out of step.
+    # Strict and with empty trees: skipping one would pair the others with wrong gold trees.
     trees = load_trees(args.against, style=TreebankStyle(strict=True), keep_empty=True)
     other = evaluate(gold, trees, evaluation.params)
     result = paired_bootstrap(evaluation, other, seed=args.seed)
@@ -316,5 +328,5 @@ def _against(args: argparse.Namespace, gold: list[Tree], evaluation: Evaluation)
         ("sentences", str(result.sentences)),
     ]
     value = {"f1": other.summary()["f1"], **asdict(result)}
-    table = columns(("F1 of the other", number(value["f1"])), rows)
+    table = columns(("F1 of the other trees", number(value["f1"])), rows)
     return "against", value, f"against {args.against}\n{table}"

@@ -1,4 +1,4 @@
-"""`rnnparse info`: what a model is and how it was made."""
+"""`rnnparse info`: show a model's size, settings and scores."""
 
 from __future__ import annotations
 
@@ -9,8 +9,8 @@ from typing import Any
 from rnnparse.cli.text import print_json
 
 NAME = "info"
-HELP = "show what a model is and how it was made"
-DESCRIPTION = "Show a model's size, its settings and its scores on the development set."
+HELP = "show the size, settings and scores of a model"
+DESCRIPTION = "Show the size of a model, its training settings and its development scores."
 EPILOG = """\
 example:
   rnnparse info model --json
@@ -19,12 +19,12 @@ example:
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Declare the arguments."""
-    parser.add_argument("model", metavar="MODEL", help="a folder that rnnparse train wrote")
+    parser.add_argument("model", metavar="MODEL", help="a model folder from rnnparse train")
     parser.add_argument("--json", action="store_true", help="print JSON")
 
 
 def run(args: argparse.Namespace) -> int:
-    """Print what `Parser.info` says."""
+    """Print `Parser.info`."""
     from rnnparse.parser import load
 
     about = load(args.model).info()

@@ -1,8 +1,8 @@
-"""Ctrl-C and the signal to end: one line, a status, and within two seconds.
+"""Handle Ctrl-C and SIGTERM: print one line and end within two seconds.
 
 The first signal raises KeyboardInterrupt on the main thread, so that commands clean up; later ones
-are ignored. If the command has not ended soon, because the main thread does not come back from
-something that was not made to be interrupted, a thread of its own ends the process.
+are ignored. If the main thread does not return in time from code that cannot be interrupted, a
+watcher thread ends the process.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ STUDY_GRACE = 30.0  # the same for studies, which end their workers first
 
 
 class Interruption:
-    """What has arrived so far.
+    """The signals so far.
 
     Attributes:
         signal: the number of the first signal, or None.

@@ -1,8 +1,8 @@
-"""Running out of memory: one line and status 2, whatever it is that fails.
+"""Report a lack of memory in one line, with status 2.
 
-Where Python notices, an exception says so, in many kinds. Libraries of compiled code rather print a
-line or several and abort, or do not start. This happens where memory is limited (`ulimit -v`), and
-so there, a command runs in a process of its own, whose end its parent can put into words.
+Python raises various exceptions; compiled libraries may instead print messages and abort, or fail
+to start. Therefore, if memory is limited (`ulimit -v`), a command runs in a child process, and the
+parent reports how it ended.
 """
 
 from __future__ import annotations
@@ -26,8 +26,8 @@ except ImportError:  # Windows
 
 MEGABYTE = 1 << 20
 LEAST = 400 * MEGABYTE
-"""Address space in which NumPy, SciPy and numba load. OpenBLAS, which is part of SciPy, waits for
-ever where it does not get its first 32 MB, and nothing can interrupt it."""
+"""Address space in which NumPy, SciPy and numba load. OpenBLAS, a part of SciPy, hangs
+if it does not get its first 32 MB, and cannot be interrupted."""
 
 _SIGNS = re.compile(
     "can't start new thread|no thread can be started|cannot allocate memory|unable to allocate"

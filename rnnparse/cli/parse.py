@@ -1,4 +1,4 @@
-"""`rnnparse parse`: sentences in, trees out, line by line."""
+"""`rnnparse parse`: print the tree of each line of text."""
 
 from __future__ import annotations
 
@@ -17,28 +17,30 @@ if TYPE_CHECKING:
     from rnnparse.parser import Parser, ParseResult
 
 NAME = "parse"
-HELP = "parse sentences, one a line"
+HELP = "parse sentences, one per line"
 DESCRIPTION = """\
-Parse a file of English sentences, one sentence a line, and print their trees in the same order.
-Raw text is tokenized as in the Penn Treebank; for other languages, or if the tokens are given
-already, write them with spaces between them and use --tokenized."""
+Parse a file of sentences, one per line, and print their trees in the same order. English text is
+tokenized as in the Penn Treebank. For other languages, or for text that is already tokenized,
+separate the tokens by spaces and add --tokenized."""
 EPILOG = """\
 formats:
-  penn    a tree a line in brackets; with --kbest the trees of a sentence one below the other, best
-          first, and an empty line after each sentence
-  json    an object a line: sentence (its number, from 1), tokens, glued, and trees, best first,
-          each with tree, score, log_probability (of the PCFG, natural logarithm) and rnn_score
+  penn    one bracketed tree per line; with --n-best the trees of a sentence on successive lines,
+          best first, and an empty line after each sentence
+  json    one object per line: sentence (its number, from 1), tokens, glued, and trees, best first,
+          each with tree, score, log_probability (natural log, of the PCFG) and rnn_score
   pretty  drawings for the terminal
 
-Every line of input is answered, in order: a line without a word by (()), a sentence that the
-grammar cannot span by a tree glued from its parts (a message counts these, and JSON marks them).
-A line that cannot be parsed, such as one of more than 1,000 tokens, is answered by (()), in JSON
-with the reason as "error", and the run goes on; a warning counts these lines, the status is 0.
+Every line of input gets an answer, in order:
+  - an empty line gets (());
+  - a sentence that the grammar cannot span gets a tree glued from partial trees; a message counts
+    such sentences, and JSON marks them;
+  - a line that cannot be parsed, such as one of more than 1,000 tokens, gets (()), and JSON gives
+    the reason as "error"; a warning counts such lines, and the exit status stays 0.
 
 examples:
   echo "They ate udon with forks." | rnnparse parse model --format pretty
   rnnparse parse model sentences.txt --out trees.mrg
-  rnnparse parse model tokens.txt --tokenized --kbest 10 --format json
+  rnnparse parse model tokens.txt --tokenized --n-best 10 --format json
 """
 
 _EMPTY = "(())"
@@ -55,18 +57,18 @@ class _Answer:
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Declare the arguments."""
-    parser.add_argument("model", metavar="MODEL", help="a folder that rnnparse train wrote")
+    parser.add_argument("model", metavar="MODEL", help="a model folder from rnnparse train")
     parser.add_argument(
         "file", metavar="FILE", nargs="?", default="-", help="sentences; standard input if omitted"
     )
     parser.add_argument(
-        "--kbest",
+        "--n-best",
         type=setting("kbest"),
-        metavar="K",
-        help="print the K best trees of each sentence",
+        metavar="N",
+        help="print the N best trees of each sentence (default: the best, alone)",
     )
     parser.add_argument(
-        "--tokenized", action="store_true", help="the words are separated by spaces already"
+        "--tokenized", action="store_true", help="the input has tokens, separated by spaces"
     )
     parser.add_argument(
         "--format", choices=sorted(_FORMATS), default="penn", help="see below (default: penn)"
@@ -75,25 +77,25 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         "--scorer",
         choices=("cvg", "pcfg"),
         default="cvg",
-        help="choose among the candidates with the network, or take the PCFG's best (default: cvg)",
+        help="rank the candidates by the network, or by the PCFG alone (default: cvg)",
     )
     parser.add_argument(
         "--jobs",
         type=setting("jobs"),
         metavar="N",
-        help="processor cores, 0 for all (default: all for a file; 1 for standard input, so that "
-        "each line is answered at once)",
+        help="threads; 0 for one per core (default: one per core for a file; 1 for standard input, "
+        "so that each line is answered at once)",
     )
     parser.add_argument(
         "--out",
         metavar="FILE",
         default="-",
-        help="write here; the file appears when it is complete",
+        help="write the trees here; the file appears when it is complete",
     )
 
 
 def run(args: argparse.Namespace) -> int:
-    """Parse line by line; memory holds a few sentences at a time."""
+    """Parse line by line; only a few sentences are in memory at a time."""
     from rnnparse.parser import load
     from rnnparse.trees.brackets import open_output
 
@@ -107,7 +109,7 @@ def run(args: argparse.Namespace) -> int:
                 glued.append(answer.number)
             if answer.result.error is not None:
                 failed[answer.number] = answer.result.error
-            stream.write(show(answer, args.kbest is not None) + "\n")
+            stream.write(show(answer, args.n_best is not None) + "\n")
             stream.flush()
     warn_of_glued(glued)
     warn_of_failed(failed, f"line(s) of {args.file}")
@@ -115,12 +117,15 @@ def run(args: argparse.Namespace) -> int:
 
 
 def _answers(model: Parser, args: argparse.Namespace) -> Iterator[_Answer]:
-    """The results in the order of the lines; an empty line is no error."""
+    """The results in the order of the lines; an empty line does not count as an error."""
     from rnnparse.sentences import NO_TOKEN
 
-    jobs = args.jobs if args.jobs is not None else int(args.file == "-")
+    threads = args.jobs if args.jobs is not None else int(args.file == "-")
     results = model.parse_many(
-        _sentences(args.file, args.tokenized), k=args.kbest or 1, scorer=args.scorer, jobs=jobs
+        _sentences(args.file, args.tokenized),
+        n_best=args.n_best or 1,
+        scorer=args.scorer,
+        n_jobs=threads,
     )
     for number, result in enumerate(results, start=1):
         if result.error == NO_TOKEN:
@@ -132,12 +137,12 @@ def _sentences(path: str, tokenized: bool) -> Iterator[str | list[str]]:
     from rnnparse.sentences import LONGEST_TEXT
 
     for line in read_lines(path, LONGEST_TEXT):
-        # Tokens of a line that was cut off would be taken for the whole of it.
+        # A line that is too long is cut off; as a string, its length shows that.
         yield _TOKEN.findall(line) if tokenized and len(line) <= LONGEST_TEXT else line
 
 
 def _progress(answers: Iterator[_Answer], args: argparse.Namespace) -> Iterator[_Answer]:
-    """Show a counter on a terminal that shows neither the input nor the output."""
+    """Count sentences on the terminal, unless it shows the input or the output."""
     from tqdm import tqdm
 
     visible = args.file == "-" or (args.out == "-" and sys.stdout.isatty())

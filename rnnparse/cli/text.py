@@ -1,4 +1,4 @@
-"""What commands print and read besides trees."""
+"""Numbers, tables, warnings and lines of text for the command line."""
 
 from __future__ import annotations
 
@@ -19,12 +19,12 @@ from rnnparse.trees.sources import open_text
 
 _BAD = re.compile("[\0\ud800-\udfff]")
 _REPLACEMENT = "\ufffd"
-_SHOWN = 10  # numbers in a message
-_LONGEST = 40  # characters of a wrong value in a message
+_SHOWN = 10  # most numbers in a message
+_LONGEST = 40  # most characters of a value in a message
 
 
 def number_type(low: float, high: float) -> Callable[[str], float]:
-    """The type of an option that is a number: a whole one where the limits are."""
+    """The `type` of a numeric option; it takes whole numbers if the limits are ints."""
     convert, kind = (int, "a whole number") if isinstance(low, int) else (float, "a number")
 
     def read(text: str) -> float:
@@ -42,14 +42,14 @@ def number_type(low: float, high: float) -> Callable[[str], float]:
 
 
 def setting(name: str) -> Callable[[str], float]:
-    """The type of an option for a setting that is a number, with the limits of `LIMITS`."""
+    """The `type` of the option for a numeric setting, with its limits in `LIMITS`."""
     return number_type(*LIMITS[name])
 
 
 whole = number_type(0, 10**9)
-"""The type of an option that is a whole number."""
+"""The `type` of an option that takes a whole number from 0."""
 positive = number_type(1, 10**9)
-"""The type of an option that is a whole number from 1."""
+"""The `type` of an option that takes a whole number from 1."""
 
 
 def print_json(value: Any) -> None:
@@ -58,24 +58,33 @@ def print_json(value: Any) -> None:
 
 
 def warn(message: str) -> None:
-    """Print a message on standard error as a line of this program."""
+    """Print a message on standard error, after the program's name."""
     print(f"rnnparse: {message}", file=sys.stderr)
 
 
 def warn_of_glued(sentences: Sequence[int]) -> None:
-    """Count the sentences, given by their numbers, whose trees are glued from parts."""
+    """Count the sentences whose trees are glued from partial trees.
+
+    Args:
+        sentences: their numbers.
+    """
     if sentences:
         warn(
-            f"{len(sentences)} sentence(s) that the grammar does not span, with trees glued from "
-            f"parts: {numbers(sentences)}"
+            f"the grammar cannot span {len(sentences)} sentence(s); their trees are glued from "
+            f"partial trees: {numbers(sentences)}"
         )
 
 
 def warn_of_failed(reasons: Mapping[int, str], what: str) -> None:
-    """Count the sentences that could not be parsed, given by their numbers with the reasons."""
+    """Count the sentences that could not be parsed.
+
+    Args:
+        reasons: by number of the sentence.
+        what: for example `line(s) of FILE`.
+    """
     if reasons:
         warn(
-            f"warning: {len(reasons)} {what} could not be parsed and are answered by (()): "
+            f"warning: {len(reasons)} {what} could not be parsed; their output is (()): "
             f"{numbers(list(reasons))}; the first: {next(iter(reasons.values()))}"
         )
 
@@ -87,12 +96,12 @@ def numbers(values: Sequence[int]) -> str:
 
 
 def number(value: float | None, digits: int = 2) -> str:
-    """A number for a table; a dash where there is none."""
+    """A number for a table; a dash for None."""
     return "-" if value is None else f"{value:.{digits}f}"
 
 
 def columns(header: Sequence[str], rows: Sequence[Sequence[object]]) -> str:
-    """A table: the first column to the left, the others to the right."""
+    """A table with its first column flush left and the others flush right."""
     cells = [list(map(str, header)), *([str(cell) for cell in row] for row in rows)]
     widths = [max(map(len, column)) for column in zip(*cells, strict=True)]
     lines = []
@@ -106,14 +115,13 @@ def columns(header: Sequence[str], rows: Sequence[Sequence[object]]) -> str:
 
 
 def read_lines(path: str, longest: int) -> Iterator[str]:
-    """Lines of a text file without their line ends, in UTF-8, also compressed; "-" for standard
-    input. Of a line of more than `longest` characters only the first `longest` + 1 are kept.
+    """The lines of a UTF-8 file (also gzip), without line ends; "-" reads standard input.
 
-    Bytes that are no UTF-8 and NUL characters become U+FFFD, with one warning at the end that
-    counts.
+    Of a line of more than `longest` characters only the first `longest` + 1 are kept. Bytes that
+    are not UTF-8 and NUL characters become U+FFFD; one warning at the end counts these lines.
 
     Raises:
-        TreebankError: the file cannot be read, or its first line shows that it is no text.
+        TreebankError: the file cannot be read, or its first line shows that it is not text.
     """
     bad: list[int] = []
     with open_text(None if path == "-" else Path(path), "utf-8") as stream:
@@ -125,7 +133,7 @@ def read_lines(path: str, longest: int) -> Iterator[str]:
             if not line.isascii() or "\0" in line:
                 if line_number == 1 and "\0" in line:
                     raise TreebankError(
-                        "a NUL character: this is a binary file, or text in UTF-16", path, 1
+                        "NUL character: this is a binary file, or text in UTF-16", path, 1
                     )
                 line, replaced = _BAD.subn(_REPLACEMENT, line)
                 if replaced:
@@ -133,11 +141,11 @@ def read_lines(path: str, longest: int) -> Iterator[str]:
             yield line
     if bad:
         where = f"{len(bad)} line(s) of {path}: {numbers(bad)}"
-        warn(f"warning: what is not UTF-8 was read as {_REPLACEMENT} on {where}")
+        warn(f"warning: bytes that are not UTF-8 were read as {_REPLACEMENT} on {where}")
 
 
 def _guarded(stream: TextIO, path: str, longest: int) -> Iterator[str]:
-    """The lines of a stream, cut off behind `longest` + 1 characters; errors of reading as ours."""
+    """The lines of a stream, cut after `longest` + 1 characters; TreebankError for read errors."""
     while True:
         try:
             line = stream.readline(longest + 1)

@@ -1,4 +1,4 @@
-"""`rnnparse train`: from a treebank to a model."""
+"""`rnnparse train`: train a parser on a treebank."""
 
 from __future__ import annotations
 
@@ -14,17 +14,17 @@ from rnnparse.config import ENGINES, LIMITS, OBJECTIVES, TARGETS, TIES, Training
 NAME = "train"
 HELP = "train a parser on a treebank"
 DESCRIPTION = """\
-Train a parser on a treebank and write it to a folder. A PCFG is read off the trees, it lists the
-best candidate trees of every sentence, and a recursive network learns to prefer the correct ones.
-The run stops when the development set shows no more gain; it ends with a table of scores."""
+Train a parser on a treebank and write the model to a folder. A PCFG, estimated from the trees,
+lists candidate trees for every sentence; a recursive network learns to rank the correct ones
+first. Training stops when F1 on the development set no longer rises, and prints a table of
+scores."""
 EPILOG = """\
-A treebank is a file of bracketed trees, plain or gzip, a folder of such files, a pattern in quotes
-("wsj/0[2-9]/*.mrg"), or nltk:NAME for a corpus of NLTK. Traces and function tags are taken out;
-malformed trees are skipped and counted.
+A treebank is a file of bracketed trees (also gzip), a folder of such files, a quoted pattern
+("wsj/0[2-9]/*.mrg"), or nltk:NAME for a corpus of NLTK. Traces and function tags are removed.
+Malformed trees are skipped; a warning counts them.
 
-A run that was interrupted leaves MODEL.partial and goes on with the same command and --resume; it
-ends with the same model as if nothing had happened. A model that is there is replaced only with
---overwrite.
+An interrupted run leaves MODEL.partial. The same command with --resume continues it and gives the
+same model as an uninterrupted run. --overwrite replaces an existing model.
 
 examples:
   rnnparse train --out model
@@ -37,7 +37,7 @@ _DEFAULTS = {field.name: field.default for field in fields(TrainingConfig)}
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
-    """Declare the arguments; those of `TrainingConfig` are absent unless they are given."""
+    """Declare the arguments; settings of `TrainingConfig` are absent unless given."""
     _add_data(parser)
     add_style(parser)
     _add_model(parser)
@@ -70,73 +70,79 @@ def _add_data(parser: argparse.ArgumentParser) -> None:
     add_treebank(parser)
     group = parser.add_argument_group("data")
     group.add_argument(
-        "--out", metavar="MODEL", default="model", help="folder for the model (default: model)"
+        "--out", metavar="MODEL", default="model", help="folder of the new model (default: model)"
     )
-    option(group, "--dev", "trees to tune on (default: a tenth, drawn by --seed)", "TREEBANK")
+    option(group, "--dev", "development set (default: a random tenth of TREEBANK)", "TREEBANK")
     option(
         group,
         "--folds",
-        "for small treebanks: tune by cross-validation in N parts and learn from all trees; 0: "
-        "tune on the development set",
+        "for small treebanks: tune by N-fold cross-validation and train on all trees; 0: tune on "
+        "the development set",
         "N",
     )
-    option(group, "--vectors", "word vectors to begin with: text in GloVe's format", "FILE")
+    option(group, "--vectors", "pre-trained word vectors in GloVe's text format", "FILE")
     group.add_argument(
         "--prune-vectors",
         action="store_true",
         default=argparse.SUPPRESS,
-        help="keep only the vectors of words in the treebank (a smaller model; other words are "
-        "then unknown)",
+        help="keep only the vectors of words in the treebank; the model is smaller, and other "
+        "words are unknown to it",
     )
 
 
 def _add_model(parser: argparse.ArgumentParser) -> None:
     group = parser.add_argument_group("model")
-    option(group, "--dim", "size n of word and phrase vectors", "N")
+    option(group, "--dim", "dimension n of word and phrase vectors", "N")
     option(group, "--kbest", "candidate trees a sentence", "K")
     option(
         group,
         "--head-rules",
-        "head children: english, left (the first), right (the last), or a file of rules",
+        "how to find head children: english, left (the first child), right (the last child), or a "
+        "file of rules",
         "RULES",
         dest="heads",
     )
     option(
         group,
         "--jackknife",
-        "list the candidates of each Nth of the sentences with a grammar that has not seen them; "
-        "0: with the grammar itself",
+        "make the candidate lists of each Nth of the training set with a grammar estimated from "
+        "the rest; 0: use one grammar, estimated from all trees",
         "N",
     )
 
 
 def _add_learning(parser: argparse.ArgumentParser) -> None:
     group = parser.add_argument_group("learning")
-    option(group, "--epochs", "passes over the sentences at most", "N")
-    option(group, "--patience", "stop after N passes without gain", "N")
-    option(group, "--batch-size", "sentences a step", "N")
-    option(group, "--learning-rate", "size α of a step", "RATE")
-    option(group, "--l2", "weight λ of λ/2 times the squared weights", "WEIGHT")
-    option(group, "--kappa", "margin κ for each wrong bracket of a candidate", "MARGIN")
+    option(group, "--epochs", "maximum number of epochs", "N")
+    option(group, "--patience", "stop after N epochs without a better development F1", "N")
+    option(group, "--batch-size", "sentences per update", "N")
+    option(group, "--learning-rate", "learning rate α", "RATE")
+    option(group, "--l2", "weight λ of the L2 penalty λ/2 ‖θ‖²", "WEIGHT")
+    option(group, "--kappa", "structured margin κ per wrong bracket of a candidate", "MARGIN")
     option(
         group,
         "--objective",
-        "what is minimised: the structured hinge, its square, the hinge without margin, −log of "
-        "the target's probability, or the expected margin",
+        "loss of a sentence: the structured hinge, its square, the hinge without margin "
+        "(perceptron), −log P(target) (mmi), or the expected margin (risk)",
         choices=OBJECTIVES,
     )
     option(
         group,
         "--optimizer",
-        "adagrad, or another Keras optimizer by name",
+        "adagrad, or the name of a Keras optimizer",
         "NAME",
     )
-    option(group, "--target", "learn towards the gold tree or the best candidate", choices=TARGETS)
+    option(
+        group,
+        "--target",
+        "train towards the gold tree, or the best candidate (oracle)",
+        choices=TARGETS,
+    )
     option(
         group,
         "--tie",
-        "which of several worst candidates a subgradient follows: the first, all in equal parts, "
-        "or none if the target is among them",
+        "subgradient if candidates tie: that of the first, the mean of all, or 0 if the target is "
+        "among them (gold)",
         choices=TIES,
     )
     group.add_argument(
@@ -144,53 +150,57 @@ def _add_learning(parser: argparse.ArgumentParser) -> None:
         dest="averaging",
         action="store_false",
         default=argparse.SUPPRESS,
-        help="take the weights of one epoch, not their mean over the epochs",
+        help="keep the weights of the best epoch instead of their mean over the epochs",
     )
     group.add_argument(
         "--freeze",
         metavar="PATTERN",
         action="append",
         default=argparse.SUPPRESS,
-        help="do not train these weights: vectors, W, v, or rows of them, as in 'W:NP,*' (may be "
-        "given several times)",
+        help="do not train these weights: vectors, W, v, or some of their rows, as in 'W:NP,*' "
+        "(may be repeated)",
     )
-    option(group, "--freeze-epochs", "freeze them in the first N epochs; 0: throughout", "N")
-    option(group, "--engine", "what computes scores and gradients", choices=ENGINES)
-    option(group, "--seed", "of all that is random", "N")
+    option(
+        group,
+        "--freeze-epochs",
+        "freeze these weights for the first N epochs only; 0: throughout",
+        "N",
+    )
+    option(group, "--engine", "library that computes scores and gradients", choices=ENGINES)
+    option(group, "--seed", "random seed", "N")
 
 
 def _add_running(parser: argparse.ArgumentParser) -> None:
     group = parser.add_argument_group("running")
-    option(group, "--jobs", "processor cores, 0 for all", "N")
-    group.add_argument("--resume", action="store_true", help="go on with an interrupted run")
+    option(group, "--jobs", "processor cores to use; 0 for all", "N")
+    group.add_argument("--resume", action="store_true", help="continue an interrupted run")
     group.add_argument(
-        "--overwrite", action="store_true", help="replace the model that MODEL holds, at the end"
+        "--overwrite", action="store_true", help="replace an existing model when training ends"
     )
     group.add_argument("--json", action="store_true", help="print the report as JSON")
     group.add_argument(
         "--telemetry",
         action="store_true",
         default=argparse.SUPPRESS,
-        help="log gradients, updates and activations of every epoch: MODEL/telemetry.jsonl",
+        help="record gradients, updates and activations in MODEL/telemetry.jsonl",
     )
-    option(group, "--tensorboard", "write logs for TensorBoard here", "DIR")
-    option(group, "--cache", "keep candidate lists here (default: your cache folder)", "DIR")
+    option(group, "--tensorboard", "write TensorBoard logs here", "DIR")
+    option(group, "--cache", "folder for candidate lists (default: the user's cache folder)", "DIR")
 
 
 def add_treebank(parser: argparse.ArgumentParser) -> None:
-    """Declare the treebank, which is absent unless it is given; also for studies."""
+    """Declare the treebank, absent unless given; also for studies."""
     parser.add_argument(
         "treebank",
         metavar="TREEBANK",
         nargs="?",
         default=argparse.SUPPRESS,
-        help="trees to learn from; without it, the small generated treebank of this package",
+        help="training trees (default: the small generated treebank of this package)",
     )
 
 
 def option(group: Any, flag: str, help: str, metavar: str | None = None, **more: Any) -> None:
-    """Add an option for a field of `TrainingConfig`, which has its limits; the help names its
-    default."""
+    """Add an option for a field of `TrainingConfig`, with its limits and its default."""
     name = more.get("dest") or flag.removeprefix("--").replace("-", "_")
     default = _DEFAULTS[name]
     if default is not None:

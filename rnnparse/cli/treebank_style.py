@@ -1,4 +1,4 @@
-"""The options for the conventions of a treebank, which every command that reads one has."""
+"""Options for the conventions of a treebank, shared by the commands that read one."""
 
 from __future__ import annotations
 
@@ -11,56 +11,56 @@ _FIELDS = ("encoding", "strict", "traces", "drop", "separators", "lemmas")
 
 
 def add_style(parser: argparse.ArgumentParser) -> None:
-    """Declare the options; each is absent unless it is given."""
+    """Declare the options; each is absent unless given."""
     group = parser.add_argument_group(
         "conventions of the treebank",
-        "Entries of lists are separated by commas; 'default' stands for the usual entries,\n"
-        "which treebanks/README.md lists, and an empty text for none.",
+        "Separate the entries of a list by commas. 'default' inserts the default entries (see\n"
+        "treebanks/README.md); an empty string gives an empty list.",
     )
     group.add_argument(
         "--treebank-style",
         choices=sorted(STYLES),
         metavar="NAME",
         default=argparse.SUPPRESS,
-        help=f"the conventions of a known treebank: {', '.join(sorted(STYLES))}; the options below "
-        "replace single ones",
+        help=f"conventions of a known treebank: {', '.join(sorted(STYLES))}; the options below "
+        "override single ones",
     )
     add_encoding(
         group,
-        "encoding of the treebank, such as latin-1 (default: utf-8, or as NLTK says); what "
-        "rnnparse writes is in UTF-8",
+        "encoding of the treebank, such as latin-1 (default: utf-8, or that of the NLTK corpus); "
+        "output is always in UTF-8",
     )
     group.add_argument(
         "--strict",
         action="store_true",
         default=argparse.SUPPRESS,
-        help="stop at the first malformed tree; otherwise malformed trees are skipped and counted",
+        help="stop at the first malformed tree instead of skipping it",
     )
     _add_list(
         group,
         "--traces",
         "PATTERN,…",
-        "words that are traces: regular expressions for a word, or for a tag, a space and a word, "
-        "as in '(C|WNP) 0' (default: -NONE-, *T*-1, *con* and others)",
+        "traces to remove: regular expressions for a word, or for a tag, a space and a word, as in "
+        "'(C|WNP) 0' (default: -NONE-, *T*-1, *con* and others)",
     )
     _add_list(
         group,
         "--drop",
         "LABEL,…",
-        f"labels of nodes that are no part of the sentence (default: {','.join(DROP)})",
+        f"labels of nodes to remove, such as IDs and codes (default: {','.join(DROP)})",
     )
     _add_list(
         group,
         "--label-separators",
         "TEXT,…",
-        "where functional parts of labels begin, as in --label-separators='default,*,##'",
+        "what separates function tags from labels, as in --label-separators='default,*,##'",
         dest="separators",
     )
     group.add_argument(
         "--lemmas",
         action="store_true",
         default=argparse.SUPPRESS,
-        help="words may be followed by their lemmas, (NN dogs dog), which are left out",
+        help="remove lemmas that follow words, as in (NN dogs dog)",
     )
 
 
@@ -70,10 +70,10 @@ def add_encoding(group: Any, help: str) -> None:
 
 
 def given_style(args: argparse.Namespace) -> dict[str, Any]:
-    """The setting `style` of `TrainingConfig`, or nothing where no option was given.
+    """The setting `style` of `TrainingConfig`; empty if no option was given.
 
     Raises:
-        ConfigError: a value is wrong.
+        ConfigError: a value is invalid.
     """
     given = vars(args)
     values = {name: given[name] for name in _FIELDS if name in given}

@@ -1,4 +1,4 @@
-"""Are modifiers attached where the gold tree attaches them?
+"""Attachment accuracy: are modifiers attached as in the gold tree?
 
 An *attachment* is a constituent with its place: (label, first word, label of the parent, first
 word of the parent). In
@@ -6,14 +6,14 @@ word of the parent). In
     (S (NP They) (VP ate (NP udon) (PP with forks)))         PP at 3 attached to the VP at 1
     (S (NP They) (VP ate (NP (NP udon) (PP with chicken))))  PP at 3 attached to the NP at 2
 
-the end of the parent and everything inside the modifier are left out, so that an error there does
-not count as a wrong attachment as well.
+An attachment ignores the end of the parent and everything inside the modifier, so that an error
+there does not also count as a wrong attachment.
 
-Attachment is a *choice* if the modifier has words of its parent to the left and the gold tree
-offers a second site: a phrase in the parent that ends where the modifier begins (the first tree's
-NP), or a constituent above the parent that begins further left and that the modifier can reach
-because it ends all constituents below it (the second tree's VP and S). A sentence-initial PP is no
-choice, nor is the particle in (VP (VB pick) (PRT up) (NP it)).
+An attachment is *ambiguous* if words of the parent precede the modifier and the gold tree offers a
+second site: a phrase in the parent that ends where the modifier begins (the NP of the first tree),
+or a constituent above the parent that begins further left, where the modifier ends all constituents
+in between (the VP and S of the second tree). A sentence-initial PP is not ambiguous, nor is the
+particle in (VP (VB pick) (PRT up) (NP it)).
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ MODIFIERS = ("PP", "SBAR", "PRT")
 
 @dataclass(frozen=True)
 class Attachment:
-    """A modifier and its site; words are counted from 0, punctuation included."""
+    """A modifier and its site; word positions count from 0 and include punctuation."""
 
     label: str
     start: int
@@ -45,10 +45,11 @@ class Attachment:
 
 @dataclass
 class AttachmentScore:
-    """How many of the gold trees' attachments the test trees share.
+    """How many of the gold trees' ambiguous attachments the test trees share.
 
     Attributes:
-        correct, total: over all labels. by_label: (correct, total) of each label asked for.
+        correct, total: counts over all labels.
+        by_label: (correct, total) for each requested label.
     """
 
     correct: int = 0
@@ -57,13 +58,13 @@ class AttachmentScore:
 
     @property
     def accuracy(self) -> float | None:
-        """Percentage of correct attachments, None if there was no choice anywhere."""
+        """Percentage of correct attachments; None if none is ambiguous."""
         return percentage(self.correct, self.total)
 
 
 @dataclass
 class _Phrase:
-    """A constituent above the preterminals; `end` is set when it is complete."""
+    """A constituent above the preterminals; `end` is set when its last word is known."""
 
     label: str
     start: int
@@ -74,13 +75,13 @@ class _Phrase:
 def score_attachments(
     gold: Sequence[Tree], test: Sequence[Tree], labels: Collection[str] = MODIFIERS
 ) -> AttachmentScore:
-    """Count the attachments of the gold trees that are a choice, and those shared by test trees.
+    """Count the ambiguous attachments of the gold trees, and those that the test trees share.
 
-    Trees should be clean (no traces) and not binarized; function tags are ignored. A test tree
-    without words shares nothing.
+    Trees should be clean (without traces) and not binarized; function tags are ignored. A test tree
+    without words shares none.
 
     Raises:
-        TreebankError: different numbers of trees, or of words in a sentence.
+        TreebankError: the numbers of trees differ, or the numbers of words in a sentence.
     """
     if len(gold) != len(test):
         raise TreebankError(f"{len(gold)} gold trees and {len(test)} test trees do not pair up")
@@ -89,12 +90,12 @@ def score_attachments(
         sizes = _word_count(ours), _word_count(theirs)
         if sizes[1] and sizes[0] != sizes[1]:
             raise TreebankError(f"sentence {number}: {sizes[0]} gold words, {sizes[1]} test words")
-        found = Counter(attachment for attachment, _ in attachment_sites(theirs, labels))
-        for attachment, choice in attachment_sites(ours, labels):
-            if not choice:
+        theirs_left = Counter(attachment for attachment, _ in attachment_sites(theirs, labels))
+        for attachment, ambiguous in attachment_sites(ours, labels):
+            if not ambiguous:
                 continue
-            shared = found[attachment] > 0
-            found[attachment] -= shared
+            shared = theirs_left[attachment] > 0
+            theirs_left[attachment] -= shared
             correct, total = score.by_label[attachment.label]
             score.by_label[attachment.label] = (correct + shared, total + 1)
             score.correct += shared
@@ -105,7 +106,7 @@ def score_attachments(
 def attachment_sites(
     tree: Tree, labels: Collection[str] = MODIFIERS
 ) -> list[tuple[Attachment, bool]]:
-    """All attachments of constituents with these labels, each with whether it is a choice."""
+    """All attachments of constituents with these labels, and whether each is ambiguous."""
     phrases = _phrases(tree)
     starts_by_end: dict[int, list[int]] = {}
     for phrase in phrases:
@@ -119,13 +120,13 @@ def attachment_sites(
         inside = any(
             parent.start <= start < phrase.start for start in starts_by_end.get(phrase.start, [])
         )
-        choice = phrase.start > parent.start and (inside or _could_be_higher(phrase, parent))
-        result.append((place, choice))
+        ambiguous = phrase.start > parent.start and (inside or _could_be_higher(phrase, parent))
+        result.append((place, ambiguous))
     return result
 
 
 def _could_be_higher(phrase: _Phrase, parent: _Phrase) -> bool:
-    """Whether a constituent above the parent, with words further left, could take the phrase."""
+    """Whether a constituent above the parent that begins further left could take the phrase."""
     site = parent
     while site.end == phrase.end and site.parent is not None:
         site = site.parent
@@ -138,8 +139,8 @@ def _phrases(tree: Tree) -> list[_Phrase]:
     """The constituents that are not preterminals, in the order in which they begin."""
     phrases: list[_Phrase] = []
     position = 0
-    # Iterative, as trees may be deeper than Python's stack: nodes with their parents, and phrases
-    # that end.
+    # Iterative, because trees may be deeper than Python's stack. Entries are nodes with their
+    # parents, and phrases that end.
     pending: list[tuple[Tree | str, _Phrase | None] | _Phrase] = [(tree, None)]
     while pending:
         entry = pending.pop()

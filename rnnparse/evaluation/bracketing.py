@@ -19,7 +19,7 @@ Span = tuple[str, int, int]
 UNCLOSED = -1
 UNBALANCED = "Bracketing is unbalanced (too many open bracket)"
 
-# C's isspace, which a byte of a UTF-8 character never satisfies.
+# C's isspace; no byte of a non-ASCII UTF-8 character satisfies it.
 _SPACE = r"[ \t\n\v\f\r]"
 _TOKEN = r"[^ \t\n\v\f\r()]*"
 _SCANNER = re.compile(
@@ -32,7 +32,7 @@ _TRACE = "-NONE-"  # a tag that only gold trees have
 
 @dataclass(eq=False)  # two marks are the same only if they are the same object
 class Quote:
-    """A word that may be a quotation mark: where it stands, or would stand if not deleted."""
+    """A possible quotation mark, with its position (that before deletion, if it was deleted)."""
 
     word: str
     tag: str
@@ -49,12 +49,11 @@ class Bracketing:
         words, tags: the words that are not deleted, with their tags.
         labels, starts, ends: the brackets in the order in which they open, none deleted yet;
             starts and ends count the words above, ends are exclusive, UNCLOSED if missing.
-        length: number of words in EVALB's sense (only `delete_labels_for_length` left out).
-        quotes: the words that `quote_labels` names, deleted or not.
+        length: number of words as EVALB counts them (all but `delete_labels_for_length`).
+        quotes: words with tags in `quote_labels`, deleted or not.
         problem: EVALB's message about the line, or the empty string.
-        all_tags: the tags of all words but traces, deleted or not.
-        deciding: tags that decide in place of these which words are deleted; empty where the
-            words' own do.
+        all_tags: tags of all words except traces, deleted or not.
+        deciding: tags that decide which words are deleted; empty if the words' own tags do.
     """
 
     words: list[str] = field(default_factory=list)
@@ -76,7 +75,7 @@ class Bracketing:
         return len(self.labels) - 1
 
     def add(self, tag: str, word: str, around: list[int], params: EvalbParams) -> None:
-        """Add the next word, or only note it where its tag is deleted."""
+        """Add the next word, unless its tag is deleted."""
         decides = tag
         if tag != _TRACE:
             place = len(self.all_tags)
@@ -92,7 +91,7 @@ class Bracketing:
             self.tags.append(tag)
 
     def reinsert(self, quote: Quote) -> None:
-        """Put a deleted quotation mark back among the words."""
+        """Restore a deleted quotation mark."""
         self.words.insert(quote.position, quote.word)
         self.tags.insert(quote.position, quote.tag)
         for bracket in range(quote.bracket, len(self.labels)):
@@ -104,9 +103,9 @@ class Bracketing:
             later.position += 1
 
     def prepare(self, params: EvalbParams) -> list[bool]:
-        """Trim the labels of brackets (NP-SBJ, NP=2 -> NP) and tell which brackets count.
+        """Trim the labels of brackets (NP-SBJ, NP=2 -> NP) and find out which brackets count.
 
-        Brackets without words do not count (their labels stay as they are) nor do deleted ones.
+        Deleted brackets do not count, nor do brackets without words, whose labels are not trimmed.
         """
         counts = []
         deleted = params.deleted_brackets
@@ -141,12 +140,13 @@ def read_line(
 ) -> Bracketing:
     """Scan one line of bracketed text; a line is one sentence.
 
-    `deciding` is that of the result. Brackets left open are EVALB's error of the sentence and go
-    into `problem`. What makes EVALB loop or overwrite its own memory is an error of the file here.
+    `deciding` is that of the result. Unclosed brackets are an error of the sentence, as in EVALB,
+    and go into `problem`. Input that makes EVALB loop or overwrite its own memory is an error of
+    the file.
 
     Raises:
-        TreebankError: text outside of brackets, a bracket with several words, or a closing
-            bracket too many; the message names file, line and column.
+        TreebankError: there is text outside brackets, a bracket with several words, or an extra
+            closing bracket; the message names file, line and column.
     """
     result = Bracketing(deciding=deciding)
     stack: list[int] = []
@@ -155,8 +155,8 @@ def read_line(
         token = match(line, position)
         if token is None:
             raise TreebankError(
-                f"expected a bracket, found {_word_at(line, position)!r}: a word stands in a "
-                "bracket of its own, as in (NN dog), and each tree on a line of its own",
+                f"expected a bracket, found {_word_at(line, position)!r}: each word needs "
+                "its own bracket, as in (NN dog), and each tree its own line",
                 path,
                 number,
                 position + 1,
@@ -169,7 +169,7 @@ def read_line(
         elif kind == "close":
             if not stack:
                 raise TreebankError(
-                    "a closing bracket too many (each tree must stand on one line of its own)",
+                    "extra closing bracket (each tree must have its own line)",
                     path,
                     number,
                     position + 1,
@@ -182,17 +182,17 @@ def read_line(
 
 
 def _word_at(line: str, position: int) -> str:
-    found = re.compile(_TOKEN).match(line, position)
-    return found.group() if found else ""
+    match = re.compile(_TOKEN).match(line, position)
+    return match.group() if match else ""
 
 
 def read_tree(
     tree: Tree, params: EvalbParams, name: str = "", deciding: Sequence[str] = ()
 ) -> Bracketing:
-    """The same for an `nltk.Tree`; a tree without leaves is a sentence without words.
+    """The bracketing of an `nltk.Tree`; a tree without leaves is a sentence without words.
 
     Raises:
-        TreebankError: a leaf that is not the only child of its parent; `name` says which tree.
+        TreebankError: a leaf is not the only child of its parent; the message contains `name`.
     """
     result = Bracketing(deciding=deciding)
     around: list[int] = []
@@ -208,8 +208,8 @@ def read_tree(
             if any(isinstance(child, str) for child in node):
                 leaf = next(child for child in node if isinstance(child, str))
                 raise TreebankError(
-                    f"the word {leaf!r} under {node.label()} has sisters; each word needs "
-                    "a tag of its own, as in (NN dog)",
+                    f"the word {leaf!r} under {node.label()} has siblings; each word needs "
+                    "its own tag, as in (NN dog)",
                     name,
                 )
             bracket = result.open(str(node.label()))
@@ -222,7 +222,7 @@ def read_tree(
 def read_pair(
     gold: Tree, test: Tree, params: EvalbParams, number: int
 ) -> tuple[Bracketing, Bracketing]:
-    """Both trees of sentence `number`, words deleted as `params.delete_by` says.
+    """Both trees of sentence `number`, with words deleted according to `params.delete_by`.
 
     Raises:
         TreebankError: as `read_tree`.
@@ -232,12 +232,12 @@ def read_pair(
 
 
 def deciding_tags(gold: Bracketing, params: EvalbParams) -> Sequence[str]:
-    """What decides which words of the test tree are deleted; empty: its own tags."""
+    """Tags that decide which words of the test tree are deleted; empty for its own tags."""
     return gold.all_tags if params.delete_by == "gold" else ()
 
 
 def repair_quotes(gold: Bracketing, test: Bracketing, params: EvalbParams) -> None:
-    """Take back in a quotation mark that one side deletes and the other keeps as a possessive.
+    """Restore a quotation mark that one side deletes and the other keeps as a possessive.
 
     Follows EVALB's `fix_quote`, which compares marks at the same position of both sentences.
     """
@@ -254,7 +254,7 @@ def repair_quotes(gold: Bracketing, test: Bracketing, params: EvalbParams) -> No
 
 
 LENGTH, WORDS = "Length unmatch", "Words unmatch"
-"""What the messages about sentences whose words differ begin with."""
+"""First words of messages about sentences whose words differ."""
 
 
 def find_mismatch(gold: Bracketing, test: Bracketing, params: EvalbParams) -> str:

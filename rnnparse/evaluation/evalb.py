@@ -1,8 +1,8 @@
-"""EVALB's scoring of constituent trees, on files as the C program and on `nltk.Tree` objects.
+"""EVALB's scoring of constituency trees, in files (as the C program does) or as `nltk.Tree`.
 
-A bracket is a constituent with its label and the words that it covers; words whose tag is
-deleted (punctuation) are taken out of both trees first, so that the placement of punctuation
-does not count. Recall and precision are the shares of gold and test brackets that match; a test
+A bracket is a constituent: a label and the words that it covers. Words with certain tags
+(punctuation) are first deleted from both trees, so that the placement of punctuation does not
+count. Recall and precision are the shares of gold and test brackets that match; a test
 bracket *crosses* if it overlaps some gold bracket without either containing the other.
 
 Reference: S. Sekine and M. J. Collins, EVALB, 1997-2013; E. Black et al., "A procedure for
@@ -52,16 +52,16 @@ PathLike = str | os.PathLike[str]
 _ESCAPED_BYTE = re.compile("[\udc80-\udcff]")
 
 
-@dataclass
+@dataclass(repr=False)
 class Evaluation:
-    """The result of comparing a test set with a gold set.
+    """The result of comparing test trees with gold trees.
 
     Attributes:
-        params: the parameters that were used.
-        sentences: one row a sentence.
+        params: EVALB parameters of the comparison.
+        sentences: one row per sentence.
         messages: EVALB's messages about error sentences, as "12 : Words unmatch (is|was)".
-        stopped: the number of errors went past `max_error`: the rows end there.
-        dumps: words and brackets of each sentence as text, with `params.debug` only.
+        stopped: True if there were more than `max_error` errors; the rows end there.
+        dumps: words and brackets of each sentence as text, only with `params.debug`.
     """
 
     params: EvalbParams
@@ -70,6 +70,11 @@ class Evaluation:
     stopped: bool = False
     dumps: list[str] = field(default_factory=list)
 
+    def __repr__(self) -> str:
+        f1 = self.summary()["f1"]
+        shown = "None" if f1 is None else f"{f1:.2f}"
+        return f"Evaluation(f1={shown}, {len(self.sentences)} sentences)"
+
     def totals(self, max_length: int | None = None) -> Totals:
         """Sums over all sentences, or over those of at most `max_length` words."""
         return Totals.of(
@@ -77,9 +82,9 @@ class Evaluation:
         )
 
     def summary(self) -> dict[str, Any]:
-        """The summary under plain names, ready for JSON.
+        """The summary as a dict that JSON can hold.
 
-        Percentages are floats 0-100 and None where nothing was counted. The key "len<=40" (or
+        Percentages are floats from 0 to 100, or None if nothing was counted. The key "len<=40" (or
         whatever `params.cutoff_len` is) holds the same for the sentences of at most that length.
         """
         cutoff = self.params.cutoff_len
@@ -102,7 +107,7 @@ class Evaluation:
         return "".join(parts)
 
     def _report(self, number: int, text: str, max_error: int | None) -> bool:
-        """Note a message; True if this error is one too many."""
+        """Add a message; True if there are now too many errors."""
         self.messages.append(f"{number} : {text}")
         # EVALB compares the count before it adds the new error: with 10 it stops at the 12th.
         self.stopped = max_error is not None and len(self.messages) - 1 > max_error
@@ -124,7 +129,7 @@ class Evaluation:
 def evaluate(
     gold: Sequence[Tree], test: Sequence[Tree], params: EvalbParams | None = None
 ) -> Evaluation:
-    """Compare trees as EVALB compares files, but never stop at a number of errors.
+    """Score trees as EVALB scores files, however many errors there are.
 
     Args:
         gold, test: trees in the same order, preterminals as `Tree(tag, [word])`. A test tree
@@ -132,7 +137,7 @@ def evaluate(
         params: `EvalbParams.collins()` by default.
 
     Raises:
-        TreebankError: different numbers of trees, or a word that has sisters in its tree.
+        TreebankError: the numbers of trees differ, or a word has siblings in its tree.
 
     Example:
         >>> from nltk.tree import Tree
@@ -158,13 +163,13 @@ def evaluate_files(
     max_error: int | None = None,
     encoding: str | None = None,
 ) -> Evaluation:
-    """Compare two files of bracketed trees, one tree a line, line by line.
+    """Compare two files of bracketed trees, one tree per line.
 
     Args:
-        max_error: replaces `params.max_error`. The run stops, with `stopped` set, at error
-            number `max_error` + 2: unequal words or numbers of words, brackets left open, and
-            unequal numbers of lines.
-        encoding: of both files. None for UTF-8, in which, as in EVALB, any bytes may stand.
+        max_error: overrides `params.max_error`. The run stops, with `stopped` set, at error
+            `max_error` + 2. Errors are different words, different numbers of words, unclosed
+            brackets and different numbers of lines.
+        encoding: encoding of both files; None for UTF-8 with arbitrary other bytes, as in EVALB.
 
     Raises:
         TreebankError: a file cannot be read or is empty, or a line is malformed (file:line:column).
@@ -199,18 +204,18 @@ def evalb_files(
     out: TextIO | None = None,
     err: TextIO | None = None,
 ) -> int:
-    """Do what the program EVALB does: print its table and messages, return its exit status.
+    """Print the table and messages of the program EVALB, and return its exit status.
 
     Args:
-        max_error: replaces `params.max_error`, as EVALB's option -e.
-        encoding: as for `evaluate_files`; what is printed is in UTF-8.
-        out, err: where the table and the messages go; standard output and error by default.
+        max_error: overrides `params.max_error`, like EVALB's option -e.
+        encoding: as for `evaluate_files`; the output is in UTF-8.
+        out, err: streams for the table and the messages; default standard output and error.
 
     Returns:
         0, or 1 if too many errors stopped the run (the table then has no summary).
 
     Raises:
-        TreebankError: as `evaluate_files`; nothing has been printed then.
+        TreebankError: as `evaluate_files`, before anything is printed.
     """
     evaluation = evaluate_files(
         gold_path, test_path, params, max_error=max_error, encoding=encoding
@@ -221,13 +226,13 @@ def evalb_files(
 
 
 def spans(tree: Tree, params: EvalbParams | None = None) -> list[Span]:
-    """The brackets of a tree that count, as (label, start, end) in the order in which they open.
+    """The counted brackets of a tree as (label, start, end), in the order in which they open.
 
     Labels are trimmed (NP-SBJ -> NP); words are counted without the deleted ones, ends are
     exclusive. `params` is `EvalbParams.collins()` by default.
 
     Raises:
-        TreebankError: a word has sisters.
+        TreebankError: a word has siblings.
     """
     params = EvalbParams.collins() if params is None else params
     return read_tree(tree, params).spans(params)
@@ -238,7 +243,7 @@ def match_spans(
 ) -> list[tuple[int, int]]:
     """Pairs of indices of matching brackets; each gold bracket takes the first free test bracket.
 
-    The order matters only where `eq_labels` makes one label equal to several others.
+    The order matters only if `eq_labels` makes one label equal to several others.
     """
     free: dict[tuple[int, int], list[int]] = {}
     for j, (_, start, end) in enumerate(test):
@@ -315,9 +320,9 @@ def _results(side: Bracketing, params: EvalbParams, matched: set[int]) -> list[i
 
 
 def _lines(path: PathLike, encoding: str | None) -> Iterator[str]:
-    """Lines as C reads them: only a line feed ends one, and any byte may stand in it.
+    """Lines as C reads them: they end at line feeds and may contain any byte.
 
-    With an encoding, bytes that it does not know are an error.
+    With an encoding, bytes that it cannot decode are an error.
     """
     codec = encoding or "utf-8"
     number = 0
@@ -327,7 +332,7 @@ def _lines(path: PathLike, encoding: str | None) -> Iterator[str]:
                 bad = _ESCAPED_BYTE.search(line) if encoding else None
                 if bad:
                     raise TreebankError(
-                        f"the byte 0x{ord(bad[0]) & 0xFF:02X} does not fit the encoding {encoding}",
+                        f"the byte 0x{ord(bad[0]) & 0xFF:02X} is invalid in {encoding}",
                         str(path),
                         number,
                         bad.start() + 1,
@@ -344,7 +349,7 @@ def _lines(path: PathLike, encoding: str | None) -> Iterator[str]:
 
 
 def _write(stream: TextIO, text: str) -> None:
-    """Write the bytes of the files' words as they are, whatever the terminal's encoding is."""
+    """Write the bytes of words unchanged, whatever the terminal's encoding."""
     buffer = getattr(stream, "buffer", None)
     if buffer is None:
         stream.write(text)

@@ -12,7 +12,7 @@ HEAD = (
     "  Sent.                        Matched  Bracket   Cross        Correct Tag\n"
     " ID  Len.  Stat. Recal  Prec.  Bracket gold test Bracket Words  Tags Accracy\n" + RULE
 )
-# 0/0 as glibc prints it where EVALB is usually compiled (x86-64); Python's own nan has no sign.
+# 0/0 as glibc prints it on x86-64; Python's nan has no sign.
 NOT_A_NUMBER = "  -nan"
 
 
@@ -21,7 +21,7 @@ def _ratio(part: int, whole: int) -> float:
 
 
 def format_row(row: SentenceScore) -> str:
-    """One sentence; a number wider than its column moves the rest to the right, as in C."""
+    """The row of a sentence; a number wider than its column shifts the rest, as in C."""
     return (
         f"{row.id:4d}  {row.length:3d}    {row.status:d}  "
         f"{_ratio(row.matched, row.gold):6.2f} {_ratio(row.matched, row.test):6.2f}   "
@@ -31,7 +31,7 @@ def format_row(row: SentenceScore) -> str:
 
 
 def format_totals(everything: Totals, short: Totals, cutoff_len: int) -> str:
-    """What follows the rows: the line of sums and both summaries."""
+    """The line of sums and the two summaries below the rows."""
     sums = ""
     if everything.gold > 0 and everything.test > 0:
         sums = (
@@ -55,7 +55,7 @@ def _format_summary(totals: Totals) -> str:
     precision = _ratio(totals.matched, totals.test)
     f_measure = NOT_A_NUMBER
     if precision + recall > 0:
-        # In EVALB's order of operations, so that the last digit rounds as there.
+        # EVALB's order of operations, so that the last digit rounds alike.
         f_measure = f"{2 * precision * recall / (precision + recall):6.2f}"
     crossing = totals.crossing / totals.valid if totals.valid > 0 else 0.0
     return (
@@ -81,7 +81,7 @@ def format_dump(
     gold_results: Sequence[int],
     test_results: Sequence[int],
 ) -> str:
-    """What DEBUG 1 prints below a row: words and brackets of both sides.
+    """The words and brackets of both trees, as DEBUG 1 prints them below a row.
 
     Args:
         tag_results: per word 1 right, 0 wrong, 9 not compared.

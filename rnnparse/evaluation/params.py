@@ -1,4 +1,4 @@
-"""EVALB's parameters: what is deleted, what counts as equal, and where the program stops."""
+"""EVALB's parameters: deleted and equivalent labels, and the limit of errors."""
 
 from __future__ import annotations
 
@@ -20,18 +20,18 @@ class EvalbParams:
 
     Attributes:
         debug: 0, or 1 to print each sentence's words and brackets below its row.
-        max_error: the run stops at error number `max_error` + 2, as EVALB's does.
+        max_error: the run stops at error `max_error` + 2, like EVALB.
         cutoff_len: sentences of at most this many words get a second summary.
-        labeled: False compares spans alone.
+        labeled: False to compare spans without labels.
         delete_labels: a preterminal with such a tag is deleted with its word, a constituent
             with such a label loses its bracket and keeps its children.
         delete_labels_for_length: tags whose words do not count in a sentence's length.
         quote_labels: tags of words that may be a quotation mark in one file and a possessive in
-            the other; where the lengths differ, such words are taken back in.
+            the other; if the lengths differ, such words are restored.
         eq_labels, eq_words: pairs that count as equal, in both directions but not in chains.
         delete_by: whose tags decide which words are deleted: `own` for those of each tree, as in
-            EVALB; `gold` for the gold tags in both trees, so that no sentence drops out because
-            a mark of punctuation has a wrong tag. Not a setting of parameter files.
+            EVALB; `gold` for the gold tags in both trees, so that sentences with a wrong tag on
+            punctuation count, too. Parameter files do not have this setting.
     """
 
     debug: int = 0
@@ -47,7 +47,7 @@ class EvalbParams:
 
     @classmethod
     def collins(cls) -> EvalbParams:
-        """COLLINS.prm, with which results on the Penn Treebank are published."""
+        """The parameters of COLLINS.prm, the standard for the Penn Treebank."""
         return cls(
             delete_labels=("TOP", "-NONE-", ",", ":", "``", "''", "."),
             delete_labels_for_length=("-NONE-",),
@@ -63,7 +63,7 @@ class EvalbParams:
 
         Raises:
             ConfigError: the file cannot be read, or a line (named as file:line) has an unknown
-                keyword, no value, or one of the wrong form. EVALB itself only warns.
+                keyword, or a missing or invalid value. EVALB itself only warns.
         """
         try:
             text = Path(path).read_text(encoding="utf-8-sig", errors="surrogateescape")

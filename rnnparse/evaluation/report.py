@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class LabelScore:
-    """Counts and percentages of one label; None where nothing was counted."""
+    """Counts and percentages of one label; None if nothing was counted."""
 
     label: str
     gold: int
@@ -71,7 +71,7 @@ def by_label(
     of `evaluate`. Sentences in error or skipped do not count.
 
     Raises:
-        TreebankError: different numbers of trees, or a malformed one.
+        TreebankError: the numbers of trees differ, or a tree is malformed.
     """
     params = replace(_or_collins(params), labeled=True)
     group = _label_groups(params)
@@ -166,8 +166,8 @@ def paired_bootstrap(
     counts = np.asarray(pairs, np.float64).transpose(1, 2, 0)  # [systems, 2, sentences]
     one, other = f1_scores(counts)
     resampled = resampled_f1(counts, samples, np.random.default_rng(seed))
-    found = compare(one - other, resampled[:, 0] - resampled[:, 1])
-    return BootstrapResult(**vars(found), sentences=len(pairs), samples=samples)
+    result = compare(one - other, resampled[:, 0] - resampled[:, 1])
+    return BootstrapResult(**vars(result), sentences=len(pairs), samples=samples)
 
 
 def _or_collins(params: EvalbParams | None) -> EvalbParams:

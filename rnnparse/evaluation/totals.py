@@ -9,8 +9,8 @@ from typing import Any
 OK, ERROR, SKIPPED = 0, 1, 2
 
 REASONS = ("length mismatch", "word mismatch", "unbalanced brackets", "no tree")
-"""Why a sentence is missing from the totals. Lengths and words are compared after deletion; a test
-tree that is empty, or all of whose words are deleted, counts as none."""
+"""Reasons why a sentence is missing from the totals. Lengths and words are compared after deletion.
+A test tree without remaining words is `no tree`."""
 
 OTHER_LENGTH, OTHER_WORDS, LEFT_OPEN, NO_TREE = REASONS
 
@@ -26,7 +26,7 @@ class SentenceScore:
             has no words); only scored sentences enter the totals.
         matched, gold, test: number of brackets; crossing: test brackets that cross a gold one.
         words, correct_tags: words that are not deleted, and those with the gold tag.
-        reason: why the sentence is not scored, one of `REASONS`; empty where it is.
+        reason: why the sentence is not scored, one of `REASONS`; empty if it is.
     """
 
     id: int
@@ -86,7 +86,7 @@ class Totals:
         return self.sentences - self.errors - self.skipped
 
     def summary(self) -> dict[str, Any]:
-        """The numbers under plain names; percentages 0-100, None where nothing was counted."""
+        """The numbers by name; percentages are 0-100, or None if nothing was counted."""
         return {
             "f1": f_measure(self.matched, self.gold, self.test),
             "precision": percentage(self.matched, self.test),

@@ -1,11 +1,11 @@
 """State splits: from a treebank tree to the rules of an annotated, binarized grammar.
 
-The splits are those of Klein & Manning, "Accurate Unlexicalized Parsing" (ACL 2003), that pay on
-small treebanks. They are written for Penn labels; on other label sets the ones that name labels
-do nothing and the structural ones still work.
+The splits are those of Klein & Manning, "Accurate Unlexicalized Parsing" (ACL 2003), that help on
+small treebanks. Those that name Penn labels have no effect on other label sets; the structural ones
+work for all.
 
 An annotated symbol is written `NP^S-B`; an intermediate symbol of the head-outward binarization
-`@NP^S-B|DT<CC>`: it remembers its phrase's marks and the labels of the outermost sisters within
+`@NP^S-B|DT<CC>`: it has its phrase's marks and the labels of the outermost sisters within
 its span, left and right of the head (horizontal order 1, without the head).
 
 A symbol seen fewer than `rare` times loses its last mark, and so on until it is frequent enough.
@@ -64,7 +64,7 @@ class TaggedWord(NamedTuple):
 
 @dataclass
 class _Node:
-    """A tree node with what the splits look at."""
+    """A tree node with the features that the splits use."""
 
     label: str
     children: list[_Node]
@@ -97,11 +97,11 @@ def _nodes(tree: Tree) -> list[_Node]:
 
 
 class Annotator:
-    """Turns cleaned trees into annotated rule occurrences.
+    """Converts cleaned trees to annotated rule occurrences.
 
     Args:
         heads: the head table that decides the order of binarization.
-        splits: names out of `SPLITS`.
+        splits: names from `SPLITS`.
         rare: symbols seen fewer times in `trees` lose marks.
         trees: the cleaned trees in which to count.
 
@@ -182,7 +182,7 @@ class Annotator:
     def _name(
         self, marks: Sequence[str], context: str, suffix: str, category: tuple[str, bool]
     ) -> str:
-        """A name; different symbols never share one, whatever their labels contain."""
+        """A name for a symbol; distinct symbols have distinct names, whatever their labels."""
         symbol = (category, tuple(marks), context, suffix)
         if symbol not in self._names:
             stem = INTERMEDIATE + category[0] if category[1] else category[0]
@@ -194,7 +194,7 @@ class Annotator:
         return self._names[symbol]
 
     def _look(self, nodes: list[_Node]) -> None:
-        """Fill in, from the leaves up, what the splits ask of each node."""
+        """Compute the features of each node, from the leaves up."""
         for node in reversed(nodes):
             if node.word is not None:
                 node.head_tag = node.label
@@ -210,7 +210,7 @@ class Annotator:
             node.right_np = last.label == "NP" or last.right_np
 
     def _word_marks(self, node: _Node) -> list[str]:
-        """Marks of a tag that the word alone decides."""
+        """Marks of a tag that depend only on its word."""
         assert node.word is not None
         on, lower = self.splits, node.word.lower()
         if "split-aux" in on and node.label.startswith("VB"):
@@ -222,7 +222,7 @@ class Annotator:
         return []
 
     def _tag_marks(self, node: _Node) -> list[str]:
-        """Marks of a tag that its surroundings decide."""
+        """Marks of a tag that depend on its context."""
         on, marks, parent = self.splits, [], node.parent
         if parent is None:
             return []
@@ -275,7 +275,7 @@ class Annotator:
 
 
 def _context(node: _Node, low: int, high: int) -> str:
-    """What the intermediate symbol over children low..high remembers of them."""
+    """The labels of children low..high in their intermediate symbol."""
     left = node.children[low].label + "<" if low < node.head else ""
     right = node.children[high].label + ">" if high > node.head else ""
     return "|" + left + right

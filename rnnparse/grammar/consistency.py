@@ -1,7 +1,8 @@
-"""What `estimate` guarantees of every grammar beyond the invariants of its single arrays.
+"""Checks across the arrays of a grammar, which every estimated grammar passes.
 
-A file in which, say, the categories of the symbols were shuffled holds valid numbers, and gives
-wrong trees. Whatever one part of a grammar says of another is therefore compared at loading.
+If, say, the categories of the symbols in a file were shuffled, each array would be valid, but the
+parser would return wrong trees. Loading therefore checks the arrays of a grammar against each
+other.
 """
 
 from __future__ import annotations
@@ -21,7 +22,7 @@ _AFTER_STEM = "^|~'"  # what may follow the category in the name of a symbol
 
 
 def check_estimated(pcfg: Pcfg, lexicon: Lexicon) -> None:
-    """Raise ValueError where `estimate` cannot have made these rules and this lexicon."""
+    """Raise ValueError if `estimate` cannot have made these rules and this lexicon."""
     for name in ("symbols", "categories"):
         _require(_sorted(getattr(pcfg, name)), f"pcfg.{name} are not sorted")
     _check_names(pcfg)
@@ -37,7 +38,7 @@ def _check_names(pcfg: Pcfg) -> None:
     for symbol, category in zip(pcfg.symbols, pcfg.category.tolist(), strict=True):
         rest = symbol.removeprefix(stems[category])
         named = symbol.startswith(stems[category]) and (not rest or rest[0] in _AFTER_STEM)
-        _require(named, f"pcfg.category: {symbol!r} is not of the category {stems[category]!r}")
+        _require(named, f"pcfg.category: {symbol!r} does not have the category {stems[category]!r}")
 
 
 def _check_rules(pcfg: Pcfg) -> None:
@@ -61,7 +62,7 @@ def _check_rules(pcfg: Pcfg) -> None:
 
 
 def _check_sums(pcfg: Pcfg) -> None:
-    """The rules of a symbol have probabilities that sum to at most 1, and but for links to 1."""
+    """The probabilities of a symbol's rules sum to at most 1, and to 1 if it has no link."""
     size = len(pcfg.symbols)
     own = ~pcfg.link
     total = np.bincount(pcfg.binary[:, 0], np.exp(pcfg.binary_logp), size)

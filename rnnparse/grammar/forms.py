@@ -1,8 +1,8 @@
-"""The forms of words: as trees and people write them, and under which the model looks them up.
+"""Escaped and unescaped forms of words.
 
-Inside the program a word is what people write (`3/4`, `(`). What treebanks put in its place
-(`3\\/4`, `-LRB-`) is undone wherever a word is counted or looked up, and done again wherever a
-tree is put out, as the training treebank had it.
+Inside the program words are unescaped (`3/4`, `(`). Escapes of treebanks (`3\\/4`, `-LRB-`) are
+removed before words are counted or looked up, and added again to the words of output trees, in the
+style of the training treebank.
 """
 
 from __future__ import annotations
@@ -12,14 +12,14 @@ from collections.abc import Iterable, Sequence
 from rnnparse.grammar.marks import IN_WORDS, is_mark, opening_quotes, substitutes
 from rnnparse.trees.brackets import ESCAPES, escape_token, unescape_token
 
-_CONVENTIONS = ("[]", "{}", "/*")  # a treebank escapes both characters of a pair or neither
+_CONVENTIONS = ("[]", "{}", "/*")  # a treebank escapes both characters of a pair, or neither
 
 
 class WordForms:
-    """The conventions of a treebank, read off its words.
+    """The escapes of a treebank, inferred from its words.
 
     Args:
-        words: all distinct words of the training trees, as these write them.
+        words: all distinct words of the training trees, escaped as in the trees.
     """
 
     def __init__(self, words: Iterable[str]) -> None:
@@ -31,14 +31,15 @@ class WordForms:
         self._escaped = "".join(pair for pair in _CONVENTIONS if _escapes(pair, written))
 
     def lookup(self, tokens: Sequence[str]) -> list[str]:
-        """The plain form under which each token of a sentence is looked up.
+        """The form under which each token of a sentence is looked up, unescaped.
 
-        That is the token itself where training saw it. A mark of punctuation that it never saw
-        becomes the nearest one that it did see; in other unknown words, typographic apostrophes,
-        hyphens and full-width characters become plain ones, unless training saw these too.
+        A token of the training treebank is looked up as it is. A punctuation mark that is not in
+        the treebank becomes the most similar one that is. In other unknown words, typographic
+        apostrophes, hyphens and full-width characters become ASCII ones, unless the treebank has
+        them.
 
         Args:
-            tokens: in escaped or plain form.
+            tokens: escaped or unescaped.
         """
         plain = [unescape_token(token) for token in tokens]
         if self._known.issuperset(plain):
@@ -49,7 +50,7 @@ class WordForms:
         ]
 
     def write(self, tokens: Iterable[str]) -> list[str]:
-        """Words as the training treebank writes them; those in escaped form stay as they are.
+        """Words as the training treebank escapes them; existing escapes are kept.
 
         Raises:
             ValueError: as `escape_token`.
@@ -57,14 +58,14 @@ class WordForms:
         return [escape_token(token, self._escaped) for token in tokens]
 
     def _nearest(self, word: str, opens: bool | None) -> str:
-        """What an unknown word is looked up as."""
+        """The form under which an unknown word is looked up."""
         if not is_mark(word):
             return word.translate(self._in_words)
         return next((mark for mark in substitutes(word, opens) if mark in self._known), word)
 
 
 def _escapes(pair: str, words: Iterable[str]) -> bool:
-    """Whether more words of a treebank have these characters escaped than as they are."""
+    """Whether a treebank escapes these characters in more words than it leaves them."""
     escapes = [ESCAPES[character] for character in pair]
     balance = 0
     for word in words:

@@ -19,12 +19,12 @@ from rnnparse.grammar.unknown import WordVectors
 from rnnparse.trees.heads import HeadTable
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, repr=False)
 class Grammar:
-    """What the decoder needs.
+    """A PCFG with its lexicon and head table: everything that the decoder needs.
 
     Raises:
-        ValueError: the lexicon has a symbol that the rules do not have, or an intermediate one.
+        ValueError: the lexicon has a symbol that no rule has, or an intermediate symbol.
     """
 
     pcfg: Pcfg
@@ -36,8 +36,15 @@ class Grammar:
         if states.max(initial=-1) >= len(self.pcfg.symbols) or self.pcfg.partial[states].any():
             raise ValueError("a state of the lexicon is not a whole symbol of the grammar")
 
+    def __repr__(self) -> str:
+        pcfg = self.pcfg
+        return (
+            f"Grammar({len(pcfg.symbols)} symbols, {len(pcfg.binary)} binary rules, "
+            f"{len(pcfg.unary)} unary rules)"
+        )
+
     def to_arrays(self) -> dict[str, np.ndarray]:
-        """The grammar as arrays of plain types; the same bytes for an equal grammar."""
+        """The grammar as NumPy arrays; equal grammars give equal bytes."""
         return grammar_to_arrays(self.pcfg, self.lexicon, self.heads)
 
     @classmethod
@@ -45,14 +52,14 @@ class Grammar:
         """The inverse of `to_arrays`; `arrays` may be what `numpy.load` gives.
 
         Raises:
-            ModelError: an array is missing, is not as `rnnparse.invariants` has it, or contradicts
-                another, so that `estimate` cannot have made it.
+            ModelError: an array is missing, violates `rnnparse.invariants`, or contradicts another,
+                so that `estimate` cannot have made it.
         """
         try:
             grammar = cls(*grammar_from_arrays(arrays))
             check_estimated(grammar.pcfg, grammar.lexicon)
         except (KeyError, ValueError, ConfigError) as error:
-            reason = f"no {error}" if isinstance(error, KeyError) else error
+            reason = f"{error} is missing" if isinstance(error, KeyError) else error
             message = f"the grammar is damaged or of another version: {reason}"
             raise ModelError(message) from error
         return grammar
@@ -71,20 +78,20 @@ def estimate(
     """Estimate a grammar from cleaned trees.
 
     Args:
-        trees: cleaned trees (`trees.cleaning.clean`).
-        heads: the head table of the treebank's language.
-        splits: state splits, out of `annotate.SPLITS`.
-        rare: symbols seen fewer times lose marks.
-        kappa: smoothing of rules towards a less annotated parent, in pseudo-counts.
-        vectors: given word vectors, which help to tag unknown words.
-        seed: of the unknown-word tagger.
+        trees: cleaned trees (`rnnparse.trees.clean`).
+        heads: head table of the treebank's language.
+        splits: state splits, from `annotate.SPLITS`.
+        rare: symbols seen fewer times than this lose annotations.
+        kappa: pseudo-counts with which rules are smoothed towards a less annotated parent.
+        vectors: pre-trained word vectors, which help to tag unknown words.
+        seed: random seed of the unknown-word tagger.
 
     Raises:
         ConfigError: a state split is unknown.
-        TreebankError: no trees.
+        TreebankError: `trees` is empty.
     """
     if not trees:
-        raise TreebankError("there is no tree to estimate a grammar from")
+        raise TreebankError("cannot estimate a grammar: there are no trees")
     annotator = Annotator(heads, splits, rare, trees)
     rules: Counter[Rule] = Counter()
     words: list[TaggedWord] = []

@@ -14,16 +14,16 @@ from rnnparse.grammar.unknown import UnknownWordTagger, WordVectors, train_tagge
 from rnnparse.invariants import LEXICON, LOG_LEAST, LOG_ONE, check
 from rnnparse.trees.brackets import unescape_token
 
-RARE = 5  # words seen at most so often are partly tagged by their form
+RARE = 5  # words with at most this count are tagged partly by their form
 FORM_WEIGHT = 2.0  # pseudo-counts of the form's tags for a rare word
 STATE_WEIGHT = 1.0  # pseudo-counts of a tag's usual states for a word
-REMEMBERED = 16384  # unknown words whose states are kept for the next time
-BEAM = 7.0  # tags of a form within so many nats of its best are kept
+REMEMBERED = 16384  # unknown words whose states are cached
+BEAM = 7.0  # keep the tags of a form within so many nats of its best
 
 
 @dataclass(frozen=True)
 class Emissions:
-    """What each of n tokens may be: states of token i at ptr[i]:ptr[i+1].
+    """The possible states of n tokens; those of token i are at ptr[i]:ptr[i+1].
 
     ptr [n+1] int64; symbol int32: grammar symbols; logp float64: log P(word | symbol).
     """
@@ -54,7 +54,7 @@ class Lexicon:
         tagger: the tagger of unknown words.
 
     Raises:
-        ValueError: an array that is not so, see `rnnparse.invariants.LEXICON`; a word twice.
+        ValueError: an array violates `rnnparse.invariants.LEXICON`; a word twice.
     """
 
     def __init__(
@@ -85,20 +85,20 @@ class Lexicon:
             raise ValueError(f"lexicon.log_unknown is {log_unknown}, not the log of a probability")
 
     def knows(self, token: str) -> bool:
-        """Whether training saw the token as it stands, escaped or not."""
+        """Whether the token is in the training treebank, escaped or not."""
         return unescape_token(token) in self._number
 
     def states(self) -> np.ndarray:
-        """All symbols that tokens may have; int32, some several times."""
+        """All symbols of tokens, int32, with repetitions."""
         return np.concatenate([self.symbol, self.state_symbol])
 
     def emissions(self, tokens: Sequence[str]) -> Emissions:
         """The states of each token of a sentence, escaped or not; see `WordForms.lookup`."""
-        found = [self._entry(word, i == 0) for i, word in enumerate(self.forms.lookup(tokens))]
+        entries = [self._entry(word, i == 0) for i, word in enumerate(self.forms.lookup(tokens))]
         return Emissions(
-            np.cumsum([0] + [len(symbols) for symbols, _ in found]).astype(np.int64),
-            np.concatenate([symbols for symbols, _ in found]),
-            np.concatenate([logp for _, logp in found]),
+            np.cumsum([0] + [len(symbols) for symbols, _ in entries]).astype(np.int64),
+            np.concatenate([symbols for symbols, _ in entries]),
+            np.concatenate([logp for _, logp in entries]),
         )
 
     def _entry(self, word: str, first: bool) -> tuple[np.ndarray, np.ndarray]:
@@ -128,7 +128,7 @@ class Lexicon:
 def _likely_tags(
     tagger: UnknownWordTagger, word: str, first: bool
 ) -> tuple[np.ndarray, np.ndarray]:
-    """Numbers of the tags that a form may have, and their probabilities, which sum to 1."""
+    """The possible tags of a form (their numbers), and their probabilities, which sum to 1."""
     logp = tagger.log_probabilities(word, first)
     tags = np.flatnonzero(logp >= logp.max() - BEAM)
     chance = np.exp(logp[tags])
@@ -136,10 +136,10 @@ def _likely_tags(
 
 
 class LexiconCounts:
-    """Word occurrences as the estimates need them.
+    """Counts of word occurrences for the estimates.
 
     A *word tag* is a tag with the marks that the word alone decides (`VBZ-BE`); the states of a
-    word tag differ in what stands around it. Words are in plain form.
+    word tag differ in what stands around it. Words are unescaped.
     """
 
     def __init__(self, words: Iterable[TaggedWord], word_tag_of: Mapping[str, str]) -> None:
@@ -179,17 +179,17 @@ class LexiconCounts:
         return c / c.sum()
 
     def written(self, word: str) -> str:
-        """The form in which the treebank has a word most often."""
+        """The most frequent form of a word in the treebank."""
         return self._written[word].most_common(1)[0][0]
 
     def samples(self) -> Counter[tuple[str, bool, int]]:
         """The rare words' occurrences, for the tagger of unknown words."""
         number = {tag: i for i, tag in enumerate(self.tags)}
-        found: Counter[tuple[str, bool, int]] = Counter()
+        counts: Counter[tuple[str, bool, int]] = Counter()
         for (state, word, first), c in self.occurrences.items():
             if sum(self.states_of[word].values()) <= RARE:
-                found[word, first, number[self.word_tag_of[state]]] += c
-        return found
+                counts[word, first, number[self.word_tag_of[state]]] += c
+        return counts
 
     def punctuation_tags(self) -> set[str]:
         """Tags that only words without a letter or digit have."""
@@ -214,8 +214,8 @@ def estimate_lexicon(
         words: the occurrences.
         word_tag_of: the tag and word-decided marks of each state.
         number: grammar symbol of each state.
-        vectors: given word vectors, or None.
-        seed: of the tagger's training.
+        vectors: pre-trained word vectors, or None.
+        seed: random seed of the tagger's training.
     """
     counts = LexiconCounts(words, word_tag_of)
     tagger = train_tagger(counts.samples(), len(counts.tags), vectors, seed)

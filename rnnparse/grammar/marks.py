@@ -1,6 +1,6 @@
-"""Punctuation as people type it, and the marks that may stand in for it where a treebank lacks it.
+"""Punctuation that a treebank lacks, and similar marks that it may have.
 
-Treebanks of newspapers have `` and '' where people type “ and ”, -- for —, and ... for ….
+Newspaper treebanks have `` and '' for “ and ”, -- for —, and ... for ….
 """
 
 from __future__ import annotations
@@ -8,8 +8,8 @@ from __future__ import annotations
 import unicodedata
 from collections.abc import Iterator, Sequence
 
-# Marks that mean nearly the same: the usual ones of treebanks first, in the order of preference;
-# after the bar, marks of another meaning that a grammar can take in their place.
+# Rows of similar marks in the order of preference, those of treebanks first; after the bar, marks
+# of another meaning that a grammar may use instead.
 _OPENING = "`` “ \" « „ ‟ 〝 『 「 《 〈 | ` ‘ ‹ '"
 _CLOSING = "'' ” \" » 〞 〟 』 」 》 〉 ″ | ' ’ › “"
 _OPENING_SINGLE = "` ‘ ' ‹ ‚ ‛ | `` “ \""
@@ -47,7 +47,7 @@ _BY_CATEGORY = {
     "Po": _OTHERS,
     "Sc": _CURRENCIES,
 }
-_WORD_SIGNS = frozenset("%&@#/\\*§¶")  # punctuation in Unicode, but they stand for words
+_WORD_SIGNS = frozenset("%&@#/\\*§¶")  # punctuation in Unicode, but used as words
 
 _STRAIGHT = '"'
 _LOW = frozenset("„‟")  # “ closes what these open
@@ -60,7 +60,7 @@ IN_WORDS = {
     **dict.fromkeys(map(ord, "‐‑‒–−"), "-"),
     **_FULL_WIDTH,
 }
-"""What may be typed for an ASCII character within a word; for `str.translate`."""
+"""Typographic variants of ASCII characters within words, for `str.translate`."""
 
 
 def _rows() -> dict[str, tuple[str, ...]]:
@@ -84,13 +84,13 @@ def is_mark(token: str) -> bool:
 
 
 def substitutes(mark: str, opens: bool | None) -> Iterator[str]:
-    """What a mark that training never saw may be taken for, the nearest first.
+    """Substitutes for a mark that is not in the treebank, the most similar first.
 
-    A mark of several characters (`!!!`, `?!`) is taken for one of its characters where it has no
-    row of its own in the table; a mark without a row for what its Unicode category suggests.
+    A mark of several characters (`!!!`, `?!`) without a row in the table is replaced by one of its
+    characters; a mark without a row by marks of its Unicode category.
 
     Args:
-        mark: a token without a letter or digit, in plain form.
+        mark: a token without a letter or digit, unescaped.
         opens: as `opening_quotes` gives it for the mark.
     """
     if opens is not None:
@@ -106,10 +106,10 @@ def substitutes(mark: str, opens: bool | None) -> Iterator[str]:
 
 
 def opening_quotes(tokens: Sequence[str]) -> list[bool | None]:
-    """Whether each token is a double quotation mark that opens; None where it is none.
+    """For each token: True for an opening double quote, False for a closing one, else None.
 
-    Straight marks open and close in turn, and one at the end of the sentence closes. Others show
-    by their form what they do, but “ closes what „ has opened.
+    Straight marks open and close in turn, and one at the end of the sentence closes. The form of
+    other marks decides, except that “ closes a quotation that „ opened.
     """
     opens: list[bool | None] = []
     inside: list[str] = []

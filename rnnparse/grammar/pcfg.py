@@ -13,7 +13,7 @@ from rnnparse.invariants import PCFG, check, rising
 from rnnparse.trees.binarization import INTERMEDIATE
 from rnnparse.trees.cleaning import ROOT
 
-BACKOFF_COUNT = 2  # rules seen less often are left out of the back-off, for speed
+BACKOFF_COUNT = 2  # rarer rules are not part of the back-off, for speed
 
 
 @dataclass(frozen=True)
@@ -32,7 +32,7 @@ class Pcfg:
         link [U] bool: whether the rule leads to a smoothing back-off and leaves no tree node.
 
     Raises:
-        ValueError: an array that is not so, see `rnnparse.invariants.PCFG`; names that are not
+        ValueError: an array violates `rnnparse.invariants.PCFG`; names that are not
             distinct; no symbol for the root.
     """
 
@@ -55,11 +55,11 @@ class Pcfg:
             if len(set(getattr(self, name))) < sizes[name[0].upper()]:
                 raise ValueError(f"pcfg.{name} must be distinct")
         if ROOT not in self.symbols or self.category[self.root] >= len(self.categories):
-            raise ValueError(f"pcfg.symbols must have {ROOT}, and that must be a whole category")
+            raise ValueError(f"pcfg.symbols must contain {ROOT}, which must be a basic category")
 
     @property
     def root(self) -> int:
-        """The number of the symbol that spans a sentence."""
+        """The number of the root symbol."""
         return self.symbols.index(ROOT)
 
     @property
@@ -81,12 +81,12 @@ def estimate_rules(
 ) -> Pcfg:
     """Relative frequencies, smoothed towards a less annotated parent.
 
-    P(r | B) = (c(B → r) + κ P(r | A)) / (c(B) + κ), where A is the back-off of B. A rule that B was
-    never seen with is not written out: B has a link of probability κ / (c(B) + κ) to a symbol A of
-    its own, which rewrites with P(r | A). A seen rule's direct probability is the larger, so the
-    best derivation has the smoothed probability of every rule. Rules that A was seen with fewer
-    than `BACKOFF_COUNT` times are left out there, so the probabilities of all rewrites of B sum to
-    1 less κ / (c(B) + κ) times the share of those that B was not seen with itself.
+    P(r | B) = (c(B → r) + κ P(r | A)) / (c(B) + κ), where A is the back-off of B. Unseen rules of B
+    are not stored: B has a link of probability κ / (c(B) + κ) to a symbol for A, which rewrites
+    with P(r | A). The direct probability of a seen rule is larger than that through the link, so
+    the best derivation has the smoothed probability of every rule. Rules of A with counts below
+    `BACKOFF_COUNT` are not part of the back-off. Hence the probabilities of all rewrites of B sum
+    to 1 minus κ / (c(B) + κ) times the share of those rules that B was not seen with.
 
     Args:
         counts: occurrences of each rule.
@@ -158,5 +158,5 @@ def _arrays(
 
 
 def _order(*groups: set[str]) -> Sequence[str]:
-    """All members, sorted, so that equal treebanks give equal arrays."""
+    """All members in sorted order, so that equal treebanks give equal arrays."""
     return sorted(set().union(*groups))

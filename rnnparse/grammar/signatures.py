@@ -1,8 +1,8 @@
 """Classes of unknown words, shared by the lexicon and by the word vectors.
 
-The class of a word form says what can be seen of it without a dictionary: digits, capitals,
-hyphens and the last letters (after the unknown-word models of the Stanford and Berkeley parsers).
-Nothing in it is specific to English, so it serves other alphabets as well.
+The class of a word form names its visible features: digits, capitals, hyphens and the last letters
+(as in the unknown-word models of the Stanford and Berkeley parsers). It is not specific to English
+and works for other alphabets.
 """
 
 from __future__ import annotations
@@ -14,8 +14,8 @@ def signature(word: str, first: bool = False) -> str:
     """Name the class of an unknown word.
 
     Args:
-        word: the token as it stands in the text.
-        first: whether it begins the sentence, where a capital says little.
+        word: the token as in the text.
+        first: whether it begins the sentence, so that a capital says little.
 
     Returns:
         A string that begins with `UNK`, such as `UNK-CAP-ed`; the same class for the same form.

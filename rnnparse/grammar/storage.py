@@ -1,4 +1,4 @@
-"""Grammars as arrays of plain types, for `numpy.savez` and `numpy.load(allow_pickle=False)`.
+"""Grammars as NumPy arrays without objects, for `numpy.load(allow_pickle=False)`.
 
 A list of strings is stored as `NAME.utf8` (uint8, all strings joined) and `NAME.offsets` (int64,
 one more than strings): string i is utf8[offsets[i]:offsets[i+1]], whatever characters it has.
@@ -62,7 +62,7 @@ def grammar_from_arrays(arrays: Arrays) -> tuple[Pcfg, Lexicon, HeadTable]:
 
     Raises:
         KeyError: an array is missing.
-        ValueError, ConfigError: an array is not as `rnnparse.invariants` has it, or is not one
+        ValueError, ConfigError: an array violates `rnnparse.invariants`, or is not one
             that grammars have.
     """
     tagger = UnknownWordTagger(
@@ -84,9 +84,9 @@ def grammar_from_arrays(arrays: Arrays) -> tuple[Pcfg, Lexicon, HeadTable]:
     (text,) = _strings_from_arrays("heads", arrays)
     heads = HeadTable.from_text(text, "the model's heads")
     if heads.to_text() != text:
-        raise ValueError("heads: the table is not in the form in which it is written")
+        raise ValueError("heads: the table is not in canonical form")
     if len(arrays) != len(_ALL):
-        raise ValueError(f"{min(arrays.keys() - _ALL)}: grammars have no such array")
+        raise ValueError(f"{min(arrays.keys() - _ALL)}: not an array of a grammar")
     return pcfg, lexicon, heads
 
 

@@ -1,6 +1,6 @@
-"""Tags of unknown words: a softmax over affixes, form and (where given) word vectors.
+"""Tags of unknown words: a softmax over affixes, form and, if given, word vectors.
 
-It is trained on the rare words of the treebank, which behave like words never seen.
+It is trained on the rare words of the treebank, which resemble unknown words.
 """
 
 from __future__ import annotations
@@ -38,7 +38,7 @@ def form_features(word: str, first: bool) -> list[str]:
 
 @dataclass(frozen=True)
 class WordVectors:
-    """Given vectors: row r of matrix [V, d] float32 belongs to words[r]."""
+    """Pre-trained word vectors: row r of matrix [V, d] float32 belongs to words[r]."""
 
     words: tuple[str, ...]
     matrix: np.ndarray
@@ -54,15 +54,13 @@ class UnknownWordTagger:
     Args:
         features: name of each row of the first F rows of weights.
         weights [F + d, T] float32: binary features, then vector components.
-        vectors: given word vectors [V, d]; V and d may be 0.
+        vectors: pre-trained word vectors [V, d]; V and d may be 0.
 
     Raises:
-        ValueError: an array that is not so, see `rnnparse.invariants.TAGGER`; a name twice.
+        ValueError: an array violates `rnnparse.invariants.TAGGER`; a name twice.
     """
 
-    def __init__(
-        self, features: Sequence[str], weights: np.ndarray, vectors: WordVectors
-    ) -> None:
+    def __init__(self, features: Sequence[str], weights: np.ndarray, vectors: WordVectors) -> None:
         self.features = tuple(features)
         self.weights = weights
         self.vectors = vectors
@@ -71,7 +69,9 @@ class UnknownWordTagger:
         arrays = {"vectors": vectors.matrix, "weights": weights}
         check("tagger", TAGGER, arrays, N=len(self.features), V=len(vectors.words))
         if len(self._number) < len(self.features) or len(self._rows) < len(vectors.words):
-            raise ValueError("the features and the vectors' words of a tagger must be distinct")
+            raise ValueError(
+                "the features of a tagger, and the words of its vectors, must be distinct"
+            )
 
     def log_probabilities(self, word: str, first: bool) -> np.ndarray:
         """[T] float64: log P(tag | form) for each tag in the order of training."""
@@ -97,8 +97,8 @@ def train_tagger(
     Args:
         samples: how often each (word, first in sentence, tag number) occurs among rare words.
         tags: number of tags T.
-        vectors: given word vectors, or None.
-        seed: of the order of the samples.
+        vectors: pre-trained word vectors, or None.
+        seed: random seed of the order of the samples.
     """
     ordered = sorted(samples)
     names = sorted({f for word, first, _ in ordered for f in form_features(word, first)})

@@ -1,13 +1,13 @@
 """Viterbi CKY over sparse cells (Cocke, Kasami, Younger), as numba kernels on rule arrays.
 
-The chart is filled column by column (end positions), in each from the shortest span up. A cell
-keeps only the symbols that span it. Beside it, the scores of left children are laid out by start
-position (`Rows`) and those of right children by the end position in work (`Column`), each with
-the split points side by side. The best split for a pair of children is then a maximum over two
-contiguous stretches, and a pair's rules are visited once a cell, not once a split.
+The chart is filled column by column (end positions), and within a column from short to long spans.
+A cell keeps only the symbols that span it. The scores of left children are also stored by start
+position (`Rows`), and those of right children by the current end position (`Column`), with split
+points side by side. The best split for a pair of children is then a maximum over two contiguous
+ranges, and the rules of a pair are visited once per cell instead of once per split.
 
-The innermost kernels take plain arrays and make none: else numba counts references to arrays in
-their loops, which took half of the time.
+The innermost kernels take NumPy arrays and create none. Otherwise numba counts references to arrays
+in their loops, which doubles the time.
 """
 
 from __future__ import annotations
@@ -27,10 +27,10 @@ SLOT = np.dtype(
 
 
 class Rows(NamedTuple):
-    """Scores of the left children: one slot for each start position and symbol that occurs there.
+    """Scores of the left children: one slot for each start position and symbol there.
 
-    The score of slot x over tokens i..k-1 is score[slots[x].start + k], -inf where it has none;
-    all k that have one lie in slots[x].low..high. `number` is the left child's number.
+    The score of slot x over tokens i..k-1 is score[slots[x].start + k], -inf if there is none; all
+    k with a score lie in slots[x].low..high. `number` is the number of the left child.
     """
 
     slot: np.ndarray  # [n, L] int32: slot of each left child's number, or -1
@@ -41,8 +41,8 @@ class Rows(NamedTuple):
 class Column(NamedTuple):
     """Scores of the M right children that end at one position.
 
-    The score of right number b over the tokens from k on is score[b*width + k]; all k that have
-    one lie in low[b]..high[b].
+    The score of right child b over the tokens from k on is score[b*width + k]; all k with a score
+    lie in low[b]..high[b].
     """
 
     score: np.ndarray  # [M*width] float64
@@ -52,7 +52,7 @@ class Column(NamedTuple):
 
 
 class Chart(NamedTuple):
-    """Items of all cells; the items of cell c are cell_ptr[c]:cell_ptr[c+1] (see `cell_index`)."""
+    """The items of all cells; those of cell c are cell_ptr[c]:cell_ptr[c+1] (see `cell_index`)."""
 
     cell_ptr: np.ndarray  # [cells+1] int64
     symbol: np.ndarray  # [items] int32, in rising order within a cell
@@ -62,7 +62,7 @@ class Chart(NamedTuple):
 
 @njit(cache=True, nogil=True, inline="always")
 def cell_index(i, j):
-    """Number of the cell that spans tokens i..j-1: columns in order, shortest spans first."""
+    """Number of the cell over tokens i..j-1: columns in order, shortest spans first."""
     return j * (j - 1) // 2 + (j - 1 - i)
 
 
@@ -86,8 +86,8 @@ def find_item(cell_ptr, symbol, cell, wanted):
             low = middle + 1
         else:
             high = middle
-    found = low < cell_ptr[cell + 1] and symbol[low] == wanted
-    return low if found else np.int64(-1)
+    present = low < cell_ptr[cell + 1] and symbol[low] == wanted
+    return low if present else np.int64(-1)
 
 
 @njit(cache=True, nogil=True)
@@ -144,8 +144,8 @@ def _apply_binary(
 def _close_unary(best, base, closure_symbol, closure_ptr, closure_parent, closure_logp):
     """Raise `best` by unary chains.
 
-    Chains start from what tags and binary rules gave (kept in `base`), not from what other chains
-    gave, since two chains in a row might repeat a category.
+    Chains start from the scores of tags and binary rules (kept in `base`), not from those of other
+    chains, because two chains in a row might repeat a category.
     """
     for x in range(closure_symbol.shape[0]):
         base[x] = best[closure_symbol[x]]
@@ -171,7 +171,7 @@ def _apply_rules(best, base, row, slots, left_score, column, rules):
 
 @njit(cache=True, nogil=True)
 def _collect(best, symbol):
-    """List the symbols that have a score, in rising order; returns how many."""
+    """List the symbols that have a score, in ascending order; returns their number."""
     count = 0
     for s in range(best.shape[0]):
         if best[s] > NEG_INF:
@@ -206,7 +206,7 @@ def _extend_row(i, j, n, symbol, inside, left_number, slot, slots, score, row, s
         size [2]: number of slots and scores of all rows.
 
     Returns:
-        How many slots were added to the row.
+        The number of slots that were added to the row.
     """
     width = n - 1 - i  # a left child ends before the last token
     added = 0
@@ -241,7 +241,7 @@ def inside_chart(n, lex_ptr, lex_symbol, lex_logp, rules, stop):
         lex_ptr [n+1] int64, lex_symbol int32, lex_logp float64: the tag states of each token with
             log P(word | tag).
         rules: a `RuleArrays`.
-        stop [1]: not 0 to give up, with a part of the chart.
+        stop [1]: nonzero to stop early, with an incomplete chart.
 
     Returns:
         A `Chart`. Scores are log probabilities of the best derivation (Viterbi inside) in which
@@ -256,7 +256,7 @@ def inside_chart(n, lex_ptr, lex_symbol, lex_logp, rules, stop):
     slots, left_score, size = np.empty(1024, SLOT), np.empty(64 * n * n), np.zeros(2, np.int64)
     row, row_count = np.empty((n, left_children), np.int32), np.zeros(n, np.int64)
     column = new_column(rules.right_symbol.shape[0], n + 1)
-    best, found = np.full(rules.category.shape[0], NEG_INF), np.empty_like(rules.category)
+    best, symbols = np.full(rules.category.shape[0], NEG_INF), np.empty_like(rules.category)
     base = np.empty(rules.closure_symbol.shape[0])
     for j in range(1, n + 1):
         for t in range(lex_ptr[j - 1], lex_ptr[j]):
@@ -265,10 +265,10 @@ def inside_chart(n, lex_ptr, lex_symbol, lex_logp, rules, stop):
             if stop[0]:
                 break
             _apply_rules(best, base, row[i, : row_count[i]], slots, left_score, column, rules)
-            count = _collect(best, found)
+            count = _collect(best, symbols)
             item_symbol = grow(item_symbol, items + count)
             item_inside = grow(item_inside, items + count)
-            item_symbol[items : items + count] = found[:count]
+            item_symbol[items : items + count] = symbols[:count]
             symbol, inside = item_symbol[items : items + count], item_inside[items : items + count]
             _store(
                 i, best, symbol, inside, rules.right_number,

@@ -1,13 +1,13 @@
-"""The best unary chain from every symbol to every symbol above it, no category twice.
+"""The best unary chain between every two symbols in which no category repeats.
 
-For each symbol at the top, Dijkstra's search walks down the unary rules and finds the best chain
-from every symbol below. Most of these chains hold no category twice, so they are the answer. Where
-one does, branch and bound takes over: of two nodes with one category a valid chain lacks at least
-one, so the search is repeated without the one and without the other. The number of chains, which
-grows exponentially in dense grammars, does not matter.
+For each top symbol, Dijkstra's search down the unary rules finds the best chain from every symbol
+below. Most of these chains repeat no category and are final. For the others, branch and bound
+follows: a valid chain lacks at least one of two nodes with the same category, so the search is
+repeated without the one and without the other. This does not enumerate chains, whose number grows
+exponentially in dense grammars.
 
-A chain *enters* a symbol by a unary rule that leaves a node in the tree. Links leave none, so a
-category occurs once for each entry, and once for the chain's first symbol.
+A chain *enters* a symbol by a unary rule that leaves a node in the tree. Links leave no node, so a
+category occurs once for each entry, and once for the first symbol of the chain.
 """
 
 from __future__ import annotations
@@ -23,14 +23,14 @@ from rnnparse.threads import apart
 
 
 class Chains(NamedTuple):
-    """Unary rules, and what a search among them found.
+    """Unary rules, and the state of a search among them.
 
     Attributes:
         ptr [S+1], rule (UNARY): unary rules by parent.
         parent [U] int64: the parent of each rule.
         category [S] int32: category of each symbol.
-        score [S] float64: log probability of the best chain up to the top, -inf where none was
-            reached.
+        score [S] float64: log probability of the best chain up to the top, -inf if there is
+            none.
         above [S] int64: the first rule of that chain.
         seen [2C] int64: the latest walk on which a category occurred; the number of walks is
             seen[-1].
@@ -54,7 +54,7 @@ def _search(top, closed, goal, floor, chains):
 
     Args:
         closed [S] bool: symbols that no chain may enter.
-        goal: the symbol at which to stop, or -1 to reach all.
+        goal: the symbol at which to stop, or -1 to visit all.
         floor: only chains with a higher log probability matter.
     """
     ptr, rule, _, _, score, above, _, heap, size = chains
@@ -77,7 +77,7 @@ def _search(top, closed, goal, floor, chains):
 
 @njit(cache=True, nogil=True)
 def _clash(child, top, chains):
-    """The first symbol that the chain found for `child` enters with a category it has, or -1."""
+    """The first symbol at which the best chain of `child` repeats a category, or -1."""
     category, seen = chains.category, chains.seen
     seen[-1] += 1
     walk = seen[-1]
@@ -95,7 +95,7 @@ def _clash(child, top, chains):
 
 @njit(cache=True, nogil=True)
 def _log_probability(child, top, chains):
-    """Of the chain found for `child`, added up from below."""
+    """Log probability of the best chain of `child`, summed from below."""
     total, symbol = 0.0, np.int64(child)
     while symbol != top:
         total += chains.rule[chains.above[symbol]].logp
@@ -114,7 +114,7 @@ def _close(closed, category, chains):
 def _closed_below(top, chains):
     """[S] bool: the symbols with the category of `top` through which no valid chain reaches it.
 
-    What may be entered is `top` and the symbols from which links alone lead up to it.
+    Chains may enter `top` and the symbols from which only links lead up to it.
     """
     closed = np.zeros(chains.category.shape[0], np.bool_)
     linked = np.empty(chains.category.shape[0], np.int64)
@@ -135,10 +135,10 @@ def _closed_below(top, chains):
 
 @njit(cache=True, nogil=True)
 def _best_valid(child, top, closed, chains):
-    """Log probability of the best chain from `child` to `top` without a category twice, or -inf.
+    """Log probability of the best chain from `child` to `top` without repeated category, or -inf.
 
-    Branch and bound, depth first: where the best chain enters a symbol with a category it has, a
-    valid one either does not enter that symbol, or no other of its category.
+    Branch and bound, depth first: if the best chain enters a symbol and so repeats a category, a
+    valid chain either does not enter that symbol, or enters no other symbol of its category.
     """
     size = closed.shape[0]
     stack = np.empty(16 * size, np.bool_)
@@ -168,7 +168,7 @@ def _best_valid(child, top, closed, chains):
 
 @njit(cache=True, nogil=True)
 def _take_valid(symbols, top, chains, valid):
-    """Note the valid ones of the chains found for some symbols; returns the symbols of others."""
+    """Store the best chains of some symbols that are valid; returns the symbols of the others."""
     others, count = np.empty_like(symbols), 0
     for s in symbols:
         if chains.score[s] == NEG_INF:

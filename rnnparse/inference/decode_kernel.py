@@ -1,8 +1,8 @@
-"""The whole way from tag states to a forest as one kernel, called once a sentence.
+"""From the tag states of a sentence to its forest, as one kernel.
 
-The list is exact: a window below the best tree grows until k trees lie within it or nothing lies
-outside. A window that holds very many more than k trees is narrowed: where
-unary chains are many, the trees in a wide one grow in number exponentially.
+The list is exact: a window below the best score grows until it holds k trees, or all trees. A
+window with far too many derivations is narrowed, because with many unary chains the number of trees
+in a wide window grows exponentially.
 """
 
 from __future__ import annotations
@@ -17,9 +17,9 @@ from rnnparse.inference.kbest import enumerate_trees, no_candidates
 from rnnparse.inference.pruning import prune
 from rnnparse.inference.rebinarize import binarize_candidates
 
-TOLERANCE = 1e-9  # rounding of sums in another order
+TOLERANCE = 1e-9  # tolerance for sums in another order
 WIDEST_WINDOW = 1e9
-NARROWEST = 0.1  # nats by which windows are told apart
+NARROWEST = 0.1  # nats; smaller differences between windows do not count
 
 
 @njit(cache=True, nogil=True)
@@ -50,20 +50,20 @@ def best_forest(
 
     Args:
         n: number of tokens.
-        k: how many trees are wanted; fewer where the grammar has no more.
+        k: number of trees; fewer if the grammar has fewer.
         lex_ptr, lex_symbol, lex_logp: the tag states of each token, as for `inside_chart`.
         rules: a `RuleArrays`.
-        window: how far below the best tree (in nats) to look first.
-        factor: by how much the window grows as long as it holds fewer than k trees.
-        effort: how many derivations a window may hold beyond one for each rule applied, before it
+        window: initial window below the best score, in nats.
+        factor: growth of the window while it holds fewer than k trees.
+        effort: most derivations in a window, beyond one per rule application; a window with more
             is narrowed.
         categories: number C of basic categories.
         heads: arrays of a compiled head table over those categories.
-        stop [1]: uint8 that other threads may set, to have this one give up soon.
+        stop [1]: uint8 that another thread may set to stop this one soon.
 
     Returns:
-        The arrays of a `Forest`, first those of its nodes and `root` together, then `logp`; and
-        whether the trees are glued. Without meaning if `stop` was set.
+        The arrays of a `Forest` (those of its nodes and `root` as a tuple, then `logp`), and
+        whether the trees are glued. The result is meaningless if `stop` was set.
     """
     chart = inside_chart(n, lex_ptr, lex_symbol, lex_logp, rules, stop)
     root = find_item(chart.cell_ptr, chart.symbol, cell_index(0, n), rules.root)

@@ -1,4 +1,4 @@
-"""From tokens to a forest of the k best trees."""
+"""`Decoder`: from tokens to a forest of the k best trees."""
 
 from __future__ import annotations
 
@@ -15,25 +15,25 @@ from rnnparse.invariants import trusted
 from rnnparse.threads import Abandoned, apart, stop_flag
 
 WINDOW_FACTOR = 1.7
-SHOWN = 6  # tokens by which a message names a sentence
-EFFORT = 50  # derivations for each token and tree; newspaper text takes at most 8
+SHOWN = 6  # tokens of a sentence in a message
+EFFORT = 50  # derivations per token and tree; newspaper text needs at most 8
 
 
 def first_window(n: int, k: int) -> float:
-    """A guess at how far (in nats) the k-th best tree of n tokens lies below the best."""
+    """An estimate of how far (in nats) the k-th best tree of n tokens lies below the best."""
     return 0.5 + 36.0 * log(k) / (n + 4)
 
 
 @dataclass(frozen=True)
 class Parse:
-    """The k best trees of a sentence; `glued` where the grammar could not span it."""
+    """The k best trees of a sentence; `glued` if the grammar cannot span it."""
 
     forest: Forest
     glued: bool
 
 
 class Decoder:
-    """Exact k-best parsing with one grammar. Threads may share a decoder.
+    """Exact k-best parsing with a grammar. Threads may share a decoder.
 
     Args:
         grammar: rules, lexicon and heads.
@@ -46,15 +46,15 @@ class Decoder:
 
     @apart
     def parse(self, tokens: Sequence[str], k: int) -> Parse:
-        """The k best distinct trees of a sentence; fewer where the grammar has no more.
+        """The k best distinct trees of a sentence; fewer if the grammar has fewer.
 
         Args:
             tokens: at least one token, escaped as in trees.
             k: at least 1.
 
         Raises:
-            OutOfMemoryError: the sentence needs more memory than there is.
-            ValueError: no tokens, or k < 1.
+            OutOfMemoryError: there is too little memory for the sentence.
+            ValueError: there are no tokens, or k < 1.
         """
         if not tokens or k < 1:
             raise ValueError(f"cannot list the {k} best trees of {len(tokens)} tokens")

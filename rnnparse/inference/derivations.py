@@ -1,4 +1,4 @@
-"""What the search for the best trees holds: derivations, unary chains, and what has been seen."""
+"""State of the k-best search: derivations, unary chains, and tables of both."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from rnnparse.inference.tree_interning import Contents, has_room, more_contents,
 DERIVATION = np.dtype(
     [
         ("score", np.float64),
-        ("content", np.int32),  # node, or sequence for an intermediate symbol
+        ("content", np.int32),  # node; sequence for an intermediate symbol
         ("chain", np.int32),  # the unary chain at its top
         ("vertex", np.int32),
     ],
@@ -27,14 +27,14 @@ DERIVATIONS, CHAINS, KEPT, SEEN = range(4)
 
 
 class Search(NamedTuple):
-    """What the search holds; its derivations are grouped by vertex, best first.
+    """State of the k-best search; its derivations are grouped by vertex, best first.
 
     Attributes:
         derivations: DERIVATION.
         chains: CHAIN.
-        chain_table: the chain that a category makes of a chain.
-        kept_table: number of derivations kept for a vertex and a chain.
-        seen_table: contents that a vertex has.
+        chain_table: chain number by (chain below, category).
+        kept_table: number of derivations kept by (vertex, chain).
+        seen_table: the (vertex, content) pairs so far.
         heap: ENTRY; `left` and `right` are ranks among the children's derivations. In a unary
             entry `left` is the child's derivation. Edge -1 - x is the tag state x.
         heap_size [2] int64, size [4] int64: number of derivations and of each table's entries.
@@ -64,10 +64,10 @@ def new_search():
 
 @njit(cache=True, nogil=True)
 def with_room(search, pushes, length):
-    """The same search with room for one more derivation, as `room_for_one` asks.
+    """The search, with arrays grown so that `room_for_one` holds.
 
     Args:
-        pushes: how many entries the queue must take.
+        pushes: entries that the queue must have room for.
         length: longest sequence of nodes.
     """
     size, contents = search.size, search.contents
@@ -101,9 +101,9 @@ def append(derivations, vertices, size, score, content, chain, vertex):
 
 @njit(cache=True, nogil=True)
 def sort_cell(derivations, vertices, begin):
-    """Bring the derivations of a cell together by vertex; within one they keep their order.
+    """Group the derivations of a cell by vertex; those of a vertex keep their order.
 
-    `begin` is the number of the first of them.
+    `begin` is the number of the first derivation.
     """
     old = derivations.copy()
     at = 0
@@ -123,24 +123,24 @@ def sort_cell(derivations, vertices, begin):
 
 @njit(cache=True, nogil=True)
 def chain_above(chain, category, categories, chains, chain_table, size):
-    """The chain with one more category on top, or -1 where it holds that category already."""
+    """The chain with one more category on top, or -1 if it already contains that category."""
     at = chain
     while at > 0:
         if chains[at].category == category:
             return np.int64(-1)
         at = np.int64(chains[at].below)
     new = size[CHAINS]
-    found = intern(chain_table, chain * categories + category, new)
-    if found == new:
+    above = intern(chain_table, chain * categories + category, new)
+    if above == new:
         chains[new].category = category
         chains[new].below = chain
         size[CHAINS] += 1
-    return found
+    return above
 
 
 @njit(cache=True, nogil=True)
 def kept_slot(vertex, chain, kept_table, size):
-    """Where the number of derivations kept for a vertex and a chain is counted."""
+    """The slot that counts the derivations kept for a vertex and a chain."""
     key = (np.int64(vertex) << 32) + chain
     slot = find_slot(kept_table, key)
     if kept_table[slot, 0] != key:
@@ -152,7 +152,7 @@ def kept_slot(vertex, chain, kept_table, size):
 
 @njit(cache=True, nogil=True)
 def first_sight(vertex, content, seen_table, size):
-    """Whether a vertex has not had this content yet; notes that it has."""
+    """Add a content to a vertex; returns whether it is new."""
     new = size[SEEN]
     if intern(seen_table, (np.int64(vertex) << 32) + content, new) < new:
         return False
@@ -165,7 +165,7 @@ def room_for_one(
     pushes, length, derivations, chains, chain_table, kept_table, seen_table, size, heap,
     heap_size, sequences, members, sequence_table, nodes, node_table, content_size,
 ):
-    """Whether one more derivation fits in, with its content and what it makes the queue take."""
+    """Whether one more derivation fits, with its content and its entries in the queue."""
     return (
         heap_size[0] + pushes <= heap.shape[0]
         and size[DERIVATIONS] < derivations.shape[0]

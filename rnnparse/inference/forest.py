@@ -18,19 +18,19 @@ from rnnparse.trees.heads import HeadTable
 class Forest:
     """K candidate trees over N shared nodes, children before parents.
 
-    The trees are canonically binarized (head-outward), so equal trees have equal nodes whatever
-    derivation they come from. A node occurs at most once in one tree; no two trees share a root.
+    The trees are binarized in a canonical, head-outward way, so that equal trees from different
+    derivations have equal nodes. A node occurs at most once in a tree; trees have distinct roots.
 
     Attributes:
         cat [N] int32: category; C + c is the intermediate category of category c.
         left, right [N] int32: children; both -1 in a preterminal, right -1 in a unary node.
         start, end [N] int32: span in tokens, end exclusive.
-        root [K] int32: root of each candidate, in order of falling logp.
+        root [K] int32: root of each candidate, by descending logp.
         logp [K] float64: natural log of the probability of the candidate's best derivation.
 
     Raises:
-        ValueError: an array that is not so, see `rnnparse.invariants.FOREST`; a child that does
-            not stand before its parent; children that do not share their parent's span.
+        ValueError: an array violates `rnnparse.invariants.FOREST`, a child does not precede its
+            parent, or the children of a node do not divide its span.
     """
 
     cat: np.ndarray
@@ -46,16 +46,15 @@ class Forest:
         node = _first_unsound(self.left, self.right, self.start, self.end)
         if node >= 0:
             raise ValueError(
-                f"node {node} of a forest does not have its children before it, side by side in "
-                "its span"
+                f"the children of node {node} in a forest do not precede it or divide its span"
             )
 
 
 @njit(cache=True, nogil=True)
 def _first_unsound(left: np.ndarray, right: np.ndarray, start: np.ndarray, end: np.ndarray) -> int:
-    """The first node whose children are not as `Forest` has it; -1 where there is none.
+    """The first node whose children violate the conditions of `Forest`, or -1.
 
-    As children divide their parent's span, no node occurs twice in a tree.
+    Since children divide their parent's span, no node occurs twice in a tree.
     """
     for v in range(len(left)):
         a, b = left[v], right[v]
@@ -92,21 +91,21 @@ def candidate_tree(
 
 def nodes_of(forest: Forest, candidate: int) -> list[int]:
     """The nodes of one candidate tree, children before parents."""
-    stack, found = [int(forest.root[candidate])], []
+    stack, nodes = [int(forest.root[candidate])], []
     while stack:
         v = stack.pop()
-        found.append(v)
+        nodes.append(v)
         stack.extend(int(c) for c in (forest.left[v], forest.right[v]) if c >= 0)
-    return found[::-1]
+    return nodes[::-1]
 
 
 class ForestBuilder:
-    """Adds single trees to a forest, sharing every subtree that is there already.
+    """Adds trees to a forest, sharing every subtree that it already has.
 
     Args:
         categories: names of the C basic categories. Other labels get the number 2C.
         heads: finds the head children for the canonical binarization.
-        forest: where to begin; None for an empty forest.
+        forest: the forest to extend; None for an empty one.
     """
 
     def __init__(
@@ -125,11 +124,11 @@ class ForestBuilder:
         self._place = {node: v for v, node in enumerate(self._nodes)}
 
     def add(self, tree: Tree, logp: float) -> int:
-        """Add a cleaned tree and return which candidate it is, old or new.
+        """Add a cleaned tree and return its candidate number; equal trees share one.
 
         Args:
             tree: n-ary, with the root TOP.
-            logp: its log probability, used where the tree is new.
+            logp: its log probability, used if the tree is new.
         """
         root = self._insert(binarize(tree, self._heads))
         if root not in self._roots:
@@ -138,7 +137,7 @@ class ForestBuilder:
         return self._roots.index(root)
 
     def _insert(self, tree: Tree) -> int:
-        """The node of a canonically binarized tree; iterative, as trees may be deep."""
+        """The node of a canonically binarized tree; iterative, because trees may be deep."""
         done: list[int] = []
         position = 0
         pending: list[tuple[Tree, bool]] = [(tree, False)]
@@ -156,9 +155,7 @@ class ForestBuilder:
                 left = done.pop()
                 start = self._nodes[left][3]
                 end = self._nodes[left if right < 0 else right][4]
-                done.append(
-                    self._intern((self._category(node.label()), left, right, start, end))
-                )
+                done.append(self._intern((self._category(node.label()), left, right, start, end)))
         return done[0]
 
     def _category(self, label: str) -> int:

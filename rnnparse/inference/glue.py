@@ -1,7 +1,7 @@
 """Trees for sentences that the grammar cannot span: glue rules.
 
-The root takes a sequence of constituents, as few as possible, each at a penalty so large that no
-tree with glue competes with one without.
+The root joins a sequence of constituents, as few as possible. Each has a penalty so large that a
+glued tree never outranks another one.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ def _is_piece(symbol, rules):
 
 @njit(cache=True, nogil=True)
 def glue_scores(n, chart, rules):
-    """[n+1] float64: best log probability of glued pieces from each token to the end."""
+    """[n+1] float64: best log probability of glued constituents from each token to the end."""
     best = np.full(n + 1, NEG_INF)
     best[n] = 0.0
     for i in range(n - 1, -1, -1):
@@ -48,8 +48,8 @@ def glue_graph(n, chart, rules, best, threshold):
     """The glue within the threshold.
 
     Returns:
-        A `Graph` in which vertex i stands for the glued pieces from token i on (so vertex 0 is
-        the root) and vertex n for no piece; and whether the threshold left anything out.
+        A `Graph` in which vertex i is the glued sequence from token i on (so vertex 0 is the root)
+        and vertex n the empty sequence; and whether the threshold excluded anything.
     """
     pruned = False
     graph = new_graph(n, chart.symbol.shape[0])

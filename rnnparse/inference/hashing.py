@@ -1,7 +1,7 @@
 """Open-addressing hash tables from int64 keys to int64 values, for use inside numba kernels.
 
 A table is an int64 array [slots, 2] of keys and values, a power of two long; the key -1 marks a
-free slot. Inserting never moves a table: who inserts sees to it that it is not `crowded`.
+free slot. Inserting never grows a table: callers check `crowded` first.
 """
 
 from __future__ import annotations
@@ -56,7 +56,7 @@ def find_slot(table, key):
 
 @njit(cache=True, nogil=True)
 def intern(table, key, fresh):
-    """The value of a key; a new key is entered with the value `fresh`."""
+    """The value of a key; a new key gets the value `fresh`."""
     slot = find_slot(table, key)
     if table[slot, 0] == EMPTY:
         table[slot, 0] = key

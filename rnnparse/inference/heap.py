@@ -11,7 +11,7 @@ ENTRY = np.dtype(
         ("score", np.float64),
         ("number", np.int64),  # of the push
         ("edge", np.int64),
-        ("left", np.int64),  # ranks, or what the caller makes of them
+        ("left", np.int64),  # ranks, or other numbers of the caller
         ("right", np.int64),
     ],
     align=True,

@@ -1,4 +1,4 @@
-"""The hypergraph of what may be part of a tree within a score of the best."""
+"""The hypergraph of the rule applications in trees near the best score."""
 
 from __future__ import annotations
 
@@ -13,8 +13,8 @@ VERTEX = np.dtype(
     [
         ("outside", np.float64),  # max-outside log probability
         ("category", np.int32),
-        ("partial", np.bool_),  # whether it stands for a part of a phrase's children
-        # What the enumeration of trees keeps of each vertex:
+        ("partial", np.bool_),  # whether it is an intermediate symbol
+        # State of the enumeration of trees:
         ("first", np.int64),  # its first derivation
         ("count", np.int64),  # number of derivations
         ("up", np.int64),  # the latest unary edge above it, or -1
@@ -47,7 +47,7 @@ CELLS, EDGES, VERTICES = range(3)
 class Graph(NamedTuple):
     """Cells from the root down, so reversed they go bottom-up, with their edges and vertices.
 
-    A vertex is an item of the chart that is part of a tree within the threshold, or a glue symbol.
+    A vertex is a chart item that is part of a tree above the threshold, or a glue symbol.
     """
 
     cells: np.ndarray  # CELL
@@ -71,7 +71,7 @@ def new_graph(n, items):
 
 @njit(cache=True, nogil=True)
 def with_room(graph, edges, vertices):
-    """The same graph with room for so many edges and vertices in all."""
+    """The graph, with room for so many edges and vertices in total."""
     return Graph(
         graph.cells,
         grow(graph.edges, edges),
@@ -83,7 +83,7 @@ def with_room(graph, edges, vertices):
 
 @njit(cache=True, nogil=True)
 def add_vertex(vertices, size, outside, category, partial):
-    """Enter a vertex where there is room for it; returns its number."""
+    """Add a vertex if there is room; returns its number."""
     new = size[VERTICES]
     vertex = vertices[new]
     vertex.outside = outside
@@ -98,7 +98,7 @@ def add_vertex(vertices, size, outside, category, partial):
 
 @njit(cache=True, nogil=True)
 def add_edge(edges, size, logp, parent, left, right, link):
-    """Enter an edge where there is room for it."""
+    """Add an edge if there is room."""
     edge = edges[size[EDGES]]
     edge.logp = logp
     edge.parent = parent

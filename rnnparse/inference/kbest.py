@@ -1,13 +1,13 @@
 """Exact k-best enumeration of *distinct* trees over a pruned hypergraph.
 
-Lazy k-best (Huang & Chiang, "Better k-best Parsing", IWPT 2005) with one priority queue a cell.
-All probabilities are at most 1, so in each cell derivations leave the queue best first, unary
-chains included (Knuth 1977). Every derivation is named by its *content*: the tree that it stands
-for once annotation and binarization are undone (see `contents`). Of two derivations of one item
-with the same content the worse is dropped at once: in any tree the better could replace it.
+Lazy k-best (Huang & Chiang, "Better k-best Parsing", IWPT 2005) with one priority queue per cell.
+All probabilities are at most 1, so derivations leave the queue of a cell best first, including
+those with unary chains (Knuth 1977). Every derivation has a *content*: its tree without annotation
+and binarization (see `tree_interning`). Of two derivations of an item with the same content the
+worse is dropped at once, because the better could replace it in any tree.
 
-A unary chain never holds the same category twice. An item keeps k derivations for each chain of
-categories at its top, so that forbidding a chain above it cannot make a list too short.
+A unary chain never repeats a category. An item keeps k derivations for each chain of categories at
+its top, so that excluding a chain above it cannot make a list too short.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ from rnnparse.inference.heap import pop, push
 from rnnparse.inference.hypergraph import CELLS
 from rnnparse.inference.tree_interning import export, intern_node, intern_sequence, new_contents
 
-STRETCH = 1 << 16  # derivations between two looks at whether to go on
+STRETCH = 1 << 16  # derivations between two checks of `stop`
 
 
 @njit(cache=True, nogil=True)
@@ -44,7 +44,7 @@ def _seed(
         states: first and last of the tag states, equal for all but single tokens.
 
     Returns:
-        Whether anything was left out, and the largest number of unary edges above one vertex.
+        Whether anything was excluded, and the largest number of unary edges above one vertex.
     """
     dropped, most, zero = False, 0, np.int64(0)
     for x in range(*states):
@@ -79,7 +79,7 @@ def _seed(
 def _next_of_edge(
     e, left_rank, right_rank, cut, edges, vertices, derivations, heap, heap_size
 ):
-    """Queue what follows a binary derivation; each pair of ranks is reached in one way only."""
+    """Queue the successors of a binary derivation; each pair of ranks is reached exactly once."""
     edge = edges[e]
     left, right = vertices[edge.left], vertices[edge.right]
     dropped = False
@@ -97,7 +97,7 @@ def _next_of_edge(
 
 @njit(cache=True, nogil=True)
 def _next_above(e, score, derivation, cut, edges, vertices, heap, heap_size):
-    """Queue the unary derivations that a new derivation allows, from edge `e` on."""
+    """Queue the unary derivations above a new derivation, from edge `e` on."""
     dropped = False
     while e >= 0:
         total = score + edges[e].logp
@@ -111,7 +111,7 @@ def _next_above(e, score, derivation, cut, edges, vertices, heap, heap_size):
 
 @njit(cache=True, nogil=True)
 def _gather(derivation, partial, sequences, members, buffer, length):
-    """Append what a child stands for to the buffer: a node, or an intermediate's sequence."""
+    """Append the content of a child to the buffer: a node, or an intermediate symbol's sequence."""
     if not partial:
         buffer[length] = derivation.content
         return length + 1
@@ -126,7 +126,7 @@ def _content(
     e, left_rank, right_rank, vertex, start, end, categories, edges, vertices, derivations,
     sequences, members, sequence_table, nodes, node_table, content_size, buffer,
 ):
-    """What a derivation stands for: a node, or a sequence for an intermediate symbol."""
+    """The content of a derivation: a node, or a sequence for an intermediate symbol."""
     sequence = np.int64(-1)
     if e >= 0:
         left = vertices[edges[e].left]
@@ -157,11 +157,11 @@ def _run(
 ):
     """Take at most `STRETCH` derivations from the queue, best first, while there is room for more.
 
-    A derivation is kept if its content is new to its vertex, its vertex has not k derivations of
-    the same chain, and its chain holds no category twice.
+    A derivation is kept if its content is new to its vertex, its vertex has fewer than k
+    derivations with the same chain, and its chain repeats no category.
 
     Returns:
-        Whether anything was left out because of the cut.
+        Whether the cut excluded anything.
     """
     dropped, taken = False, 0
     while (
@@ -225,10 +225,10 @@ def _run(
 def _finish_cell(
     k, cut, categories, start, end, pushes, lex_vertex, graph, search, buffer, most, stop
 ):
-    """Empty the queue of one cell while it has had at most `most` entries and `stop` is not set.
+    """Process the queue of a cell until it is empty, has had `most` entries, or `stop` is set.
 
     Returns:
-        The search, maybe moved, and as `_run`.
+        The search, whose arrays may have grown, and the result of `_run`.
     """
     dropped = False
     while search.heap_size[0] > 0 and search.heap_size[1] <= most and not stop[0]:
@@ -246,7 +246,7 @@ def _finish_cell(
 
 @njit(cache=True, nogil=True)
 def no_candidates():
-    """`Candidates` without a tree."""
+    """`Candidates` without trees."""
     return export(new_contents(), np.empty(0, np.int32), np.empty(0))
 
 
@@ -258,19 +258,19 @@ def enumerate_trees(
 
     Args:
         n: number of tokens.
-        k: most trees wanted.
-        cut: least log probability of a tree that matters.
-        categories: more than any category.
+        k: most trees.
+        cut: least log probability of a tree.
+        categories: number above all categories.
         graph: a `Graph`; vertex 0 is the root.
         lex_ptr [n+1], lex_vertex, lex_logp: the vertices (or -1) of each token's tag states and
             their scores.
-        epsilon: a vertex that stands for nothing (the end of glue), or -1.
-        most: how many derivations may be queued in all.
-        stop [1]: not 0 to give up.
+        epsilon: the vertex of the empty sequence (the end of glue), or -1.
+        most: most derivations that may be queued in total.
+        stop [1]: nonzero to stop early.
 
     Returns:
-        `Candidates`, whether anything was left out because of the cut, and whether the search came
-        to its end; otherwise there are no candidates.
+        `Candidates`, whether the cut excluded anything, and whether the search was complete; if
+        not, there are no candidates.
     """
     search, vertices = new_search(), graph.vertices
     buffer = np.empty(n, np.int32)

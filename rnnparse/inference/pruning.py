@@ -1,8 +1,8 @@
-"""The max-outside pass: what of the chart can be part of a tree within T of the best.
+"""The max-outside pass: prune the chart to the parts of trees near the best score.
 
-It walks the chart from the root down. An edge (a rule applied to items) is kept when the best
-tree that uses it has a log probability of at least `threshold`; everything else cannot occur in
-any tree that good, so that k-best enumeration over the kept edges is exact down to `threshold`.
+It goes from the root of the chart down. An edge (a rule applied to items) is kept if the best tree
+with it has a log probability of at least `threshold`. Other edges occur in no such tree, so that
+k-best enumeration over the kept edges is exact down to `threshold`.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from rnnparse.inference.hypergraph import EDGES, VERTICES, add_edge, add_vertex,
 
 @njit(cache=True, nogil=True)
 def reach(item, outside, symbol, category, partial, vertex_of, vertices, size):
-    """Raise the outside score of an item's vertex, which is made where there is none.
+    """Raise the outside score of an item's vertex; make the vertex if there is none yet.
 
     Returns:
         The vertex, and whether its score rose.
@@ -35,7 +35,7 @@ def reach(item, outside, symbol, category, partial, vertex_of, vertices, size):
 
 @njit(cache=True, nogil=True)
 def _list_alive(first, last, vertex_of, alive):
-    """The items of a cell that have a vertex; returns how many."""
+    """List the items of a cell that have a vertex; returns their number."""
     count = 0
     for item in range(first, last):
         if vertex_of[item] >= 0:
@@ -52,10 +52,10 @@ def _push_unary(
     """Push outside scores down the unary rules of one cell, to their fixed point.
 
     Args:
-        alive, count: the items that have a vertex; those that get one are added.
+        alive, count: the items with a vertex; items that get one are added.
 
     Returns:
-        The new count, or -1 where vertices lack room, and whether anything was pruned.
+        The new count, or -1 if there is no room for vertices, and whether anything was pruned.
     """
     pruned, changed = False, True
     while changed:
@@ -88,7 +88,7 @@ def _unary_edges(
     cell, threshold, cell_ptr, symbol, inside, unary_ptr, unary, alive, vertex_of, vertices,
     edges, size,
 ):
-    """List the unary edges kept in one cell; returns False where they lack room."""
+    """List the unary edges kept in a cell; returns False if there is no room."""
     for parent in alive:
         s, v = symbol[parent], vertex_of[parent]
         for u in range(unary_ptr[s], unary_ptr[s + 1]):
@@ -109,8 +109,8 @@ def _binary_edges(
 ):
     """List the binary edges kept in cell (i, j) and push outside scores to their children.
 
-    Scores of children are looked up in the row and the column; only for the few edges that are
-    kept, the children's items are searched for.
+    Scores of children come from the row and the column; only for the few kept edges, the items of
+    the children are searched.
 
     Returns:
         Whether there was room, and whether anything was pruned.
@@ -160,8 +160,8 @@ def _cell_edges(i, j, chart, rules, column, alive, threshold, graph):
     """The edges kept in cell (i, j).
 
     Returns:
-        The room that edges and vertices need, whether there was that much (else what was done can
-        be done again to no effect), and whether anything was pruned.
+        The room that edges and vertices need, whether there was enough (if not, the call can be
+        repeated), and whether anything was pruned.
     """
     edge_room, vertex_room = graph.edges.shape[0], graph.vertices.shape[0]
     cell = cell_index(i, j)
@@ -208,12 +208,12 @@ def prune(n, chart, rules, graph, threshold, stop):
         n: number of tokens.
         chart: a filled `Chart`.
         rules: the same `RuleArrays`.
-        graph: holds the root with outside score 0, or glue and its pieces.
-        threshold: the least log probability of a tree that matters.
-        stop [1]: not 0 to give up, with a part of the graph.
+        graph: contains the root with outside score 0, or glue and its constituents.
+        threshold: least log probability of a tree.
+        stop [1]: nonzero to stop early, with an incomplete graph.
 
     Returns:
-        The `Graph`, and whether the threshold left anything out.
+        The `Graph`, and whether the threshold excluded anything.
     """
     pruned = False
     alive = np.empty(rules.category.shape[0], np.int64)

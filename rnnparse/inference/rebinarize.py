@@ -28,13 +28,13 @@ def _put(out, at, category, left, right, start, end):
 
 @njit(cache=True, nogil=True)
 def _merge(category, kids, n, head, out, nodes, table):
-    """Join n > 2 children from the head outward, until kids[0] and kids[1] are all.
+    """Join n > 2 children from the head outward, until only kids[0] and kids[1] remain.
 
     Args:
         category: of the intermediate nodes.
         kids: forest nodes of the children, overwritten.
         head: index of the head child.
-        out, nodes: the forest and how many nodes it has.
+        out, nodes: the forest and its number of nodes.
         table: intermediate nodes by category and children.
 
     Returns:
@@ -61,7 +61,7 @@ def _merge(category, kids, n, head, out, nodes, table):
 
 @njit(cache=True, nogil=True)
 def binarize_candidates(candidates, categories, heads):
-    """Rebinarize shared n-ary trees head-outward, as `trees.binarization.binarize` does with one.
+    """Rebinarize shared n-ary trees head-outward, like `rnnparse.trees.binarize`.
 
     Args:
         candidates: n-ary trees, a `Candidates`.

@@ -1,4 +1,4 @@
-"""The rules of a grammar in the orders that the kernels walk them."""
+"""The rules of a grammar in the orders in which the kernels use them."""
 
 from __future__ import annotations
 
@@ -16,9 +16,9 @@ UNARY = np.dtype([("logp", np.float64), ("child", np.int32), ("link", np.bool_)]
 class RuleArrays(NamedTuple):
     """Rules of S symbols, L of which occur as left children and M as right ones.
 
-    `*_ptr` are CSR offsets. What only indexes other arrays is unsigned, which spares numba's test
-    for negative indices in the innermost loops. A *link* is a unary rule that leaves no node in
-    the tree: it leads from an annotated symbol to its smoothing back-off.
+    `*_ptr` are CSR offsets. Arrays of indices are unsigned, which saves numba's test for negative
+    indices in the innermost loops. A *link* is a unary rule that leaves no node in the tree: it
+    leads from an annotated symbol to its back-off.
     """
 
     left_number: np.ndarray  # [S] int32: number among the left children, or -1
@@ -36,15 +36,15 @@ class RuleArrays(NamedTuple):
     unary: np.ndarray  # [U] UNARY
     closure_symbol: np.ndarray  # [K] uint32: the symbols that occur as children of unary rules
     closure_ptr: np.ndarray  # [K+1] uint64
-    closure_parent: np.ndarray  # uint32: what lies above through one or more unary rules
-    closure_logp: np.ndarray  # float64: by the best way that repeats no category
+    closure_parent: np.ndarray  # uint32: the symbols above through unary rules
+    closure_logp: np.ndarray  # float64: of the best chain that repeats no category
     category: np.ndarray  # [S] int32: category of each symbol
     partial: np.ndarray  # [S] bool: intermediate symbol of the binarization
-    root: int  # the symbol that spans a sentence
+    root: int  # the root symbol
 
 
 def rule_arrays(grammar: Pcfg) -> RuleArrays:
-    """Lay the rules of a grammar out for the kernels."""
+    """The rules of a grammar as arrays for the kernels."""
     size = len(grammar.symbols)
     parent, left, right = grammar.binary.T
     left_symbol, left_number = _numbered(left, size)
@@ -88,7 +88,7 @@ def _unary_by_parent(grammar: Pcfg) -> dict[str, np.ndarray]:
 
 
 def _numbered(symbols: np.ndarray, size: int) -> tuple[np.ndarray, np.ndarray]:
-    """The distinct symbols, and the place of every symbol among them (-1: not there)."""
+    """The distinct symbols, and the position of every symbol among them, or -1."""
     distinct = np.unique(symbols).astype(np.int32)
     number = np.full(size, -1, np.int32)
     number[distinct] = np.arange(len(distinct), dtype=np.int32)
@@ -96,7 +96,7 @@ def _numbered(symbols: np.ndarray, size: int) -> tuple[np.ndarray, np.ndarray]:
 
 
 def _offsets(ordered: np.ndarray, size: int) -> np.ndarray:
-    """Where each of the numbers 0..size begins among ordered numbers."""
+    """The first position of each number 0..size in a sorted array."""
     return np.searchsorted(ordered, np.arange(size + 1)).astype(np.int64)
 
 

@@ -1,4 +1,4 @@
-"""Trees and parts of trees, each stored once: what derivations stand for.
+"""Trees and parts of trees, each stored once: the contents of derivations.
 
 A *node* is a category over a sequence of nodes, or a tag over a token. A *sequence* is what an
 intermediate symbol of the binarization spans. Equal nodes have equal numbers, and children have
@@ -56,7 +56,7 @@ SEQUENCES, MEMBERS, NODES = range(3)
 
 
 class Contents(NamedTuple):
-    """The store of sequences and nodes."""
+    """Interned sequences and nodes."""
 
     sequences: np.ndarray  # SEQUENCE
     members: np.ndarray  # int32, the nodes of all sequences
@@ -68,7 +68,7 @@ class Contents(NamedTuple):
 
 @njit(cache=True, nogil=True)
 def new_contents():
-    """An empty store."""
+    """`Contents` without sequences and nodes."""
     return Contents(
         np.empty(1024, SEQUENCE), np.empty(4096, np.int32), new_table(1024),
         np.empty(1024, NODE), new_table(1024), np.zeros(3, np.int64),
@@ -77,7 +77,7 @@ def new_contents():
 
 @njit(cache=True, nogil=True)
 def has_room(length, sequences, members, sequence_table, nodes, node_table, size):
-    """Whether a node over a new sequence of at most `length` nodes fits in."""
+    """Whether there is room for a node over a new sequence of at most `length` nodes."""
     return (
         size[SEQUENCES] < sequences.shape[0]
         and size[MEMBERS] + length <= members.shape[0]
@@ -89,7 +89,7 @@ def has_room(length, sequences, members, sequence_table, nodes, node_table, size
 
 @njit(cache=True, nogil=True)
 def more_contents(contents, length):
-    """The same store with room for one more node, as `has_room` asks."""
+    """The contents, with arrays grown so that `has_room` holds."""
     size, sequence_table, node_table = contents.size, contents.sequence_table, contents.node_table
     if crowded(sequence_table, size[SEQUENCES]):
         sequence_table = larger(sequence_table)
@@ -117,18 +117,18 @@ def _same(sequence, members, buffer, length):
 
 @njit(cache=True, nogil=True)
 def intern_sequence(buffer, length, sequences, members, table, size):
-    """The number of the sequence buffer[:length], which is entered where it is new."""
+    """The number of the sequence buffer[:length], which is added if it is new."""
     code = np.int64(0)
     for p in range(length):
         code = code * np.int64(1000003) + buffer[p] + 1
     code &= np.int64(0x3FFFFFFFFFFFFFFF)
     slot = find_slot(table, code)
     latest = np.int64(-1) if table[slot, 0] == EMPTY else table[slot, 1]
-    found = latest
-    while found >= 0 and not _same(sequences[found], members, buffer, length):
-        found = np.int64(sequences[found].next)
-    if found >= 0:
-        return found
+    index = latest
+    while index >= 0 and not _same(sequences[index], members, buffer, length):
+        index = np.int64(sequences[index].next)
+    if index >= 0:
+        return index
     new = size[SEQUENCES]
     table[slot, 0] = code
     table[slot, 1] = new
@@ -147,24 +147,24 @@ def intern_sequence(buffer, length, sequences, members, table, size):
 def intern_node(category, sequence, start, end, categories, nodes, table, size):
     """The number of the node `category` over a sequence, or over token `start` (sequence -1).
 
-    `categories` is more than any category.
+    `categories` is a number above all categories.
     """
     place = 2 * np.int64(sequence) if sequence >= 0 else 2 * np.int64(start) + 1
     new = size[NODES]
-    found = intern(table, place * categories + category, new)
-    if found == new:
+    index = intern(table, place * categories + category, new)
+    if index == new:
         node = nodes[new]
         node.category = category
         node.sequence = sequence
         node.start = start
         node.end = end
         size[NODES] += 1
-    return found
+    return index
 
 
 @njit(cache=True, nogil=True)
 def export(contents, root, logp):
-    """The store as `Candidates` with the given roots."""
+    """The contents as `Candidates` with the given roots."""
     count = contents.size[NODES]
     category, start, end = (
         np.empty(count, np.int32), np.empty(count, np.int32), np.empty(count, np.int32)

@@ -1,7 +1,7 @@
-"""A minibatch of forests as level arrays, its restriction to some trees, its padding.
+"""A minibatch of forests as level arrays, with restriction to some trees and padding.
 
-Nodes stand in order of their height, so that a level depends only on the levels below it, and
-within a level in order of their weights, so that a kernel finds a matrix still in the cache.
+Nodes are sorted by height, so that a level depends only on the levels below it. Within a level they
+are sorted by their weights, so that a kernel finds a matrix in the CPU's cache.
 """
 
 from __future__ import annotations
@@ -17,9 +17,9 @@ from rnnparse.threads import apart
 class LevelBatch(NamedTuple):
     """Forests of B sentences as one forest (N nodes, T candidate trees, at most K a sentence).
 
-    Level 0 holds the U different words: a preterminal carries its word's vector as it is, so that
-    all preterminals over the same word are one node. A named tuple, so that TensorFlow and Keras
-    take it apart by themselves; the fields are then tensors.
+    Level 0 holds the U distinct words: a preterminal has the vector of its word, so that all
+    preterminals over the same word are one node. TensorFlow and Keras unpack named tuples; the
+    fields are then tensors.
 
     Attributes:
         words: int32 [U], vocabulary rows, ascending; nodes 0 … U-1.
@@ -30,11 +30,11 @@ class LevelBatch(NamedTuple):
         root: int32 [T], root nodes of the candidates, sentence by sentence.
         logp: float64 [T], natural log of the candidate's probability under the base PCFG.
         cost: float64 [T], structured margin Δ for κ = 1: the number of wrong labelled spans.
-        candidates: int32 [B, K], positions in `root` of a sentence's candidates; 0 where masked.
-        mask: bool [B, K], whether there is such a candidate.
+        candidates: int32 [B, K], positions of a sentence's candidates in `root`; 0 if masked.
+        mask: bool [B, K], whether the candidate exists.
         gold: int32 [B], the column of the target tree.
 
-    It may hold tensors, so its constructor checks nothing; kernels do, by `check_structure`.
+    The fields may be tensors, so the constructor checks nothing; kernels call `check_structure`.
     """
 
     words: np.ndarray
@@ -52,17 +52,17 @@ class LevelBatch(NamedTuple):
 
 
 def restrict(batch: LevelBatch, candidates: np.ndarray, gold: np.ndarray) -> LevelBatch:
-    """The batch that is left when only some candidates are kept.
+    """The batch with only some of its candidates.
 
     Args:
         batch: any batch of NumPy arrays.
-        candidates: int [B', K'], positions in `batch.root`; -1 for none. Each row is an example
-            of the new batch, which need not be a whole sentence.
+        candidates: int [B', K'], positions in `batch.root`, or -1. Each row is an example of the
+            new batch, which need not be a complete sentence.
         gold: int [B'], the column of the target tree.
 
     Returns:
-        A batch with the nodes that these trees reach, in the same order; its candidates are those
-        of `candidates`, row by row.
+        A batch with the nodes of these trees, in the same order; its candidates are those of
+        `candidates`, row by row.
     """
     mask = candidates >= 0
     chosen = candidates[mask]
@@ -90,7 +90,7 @@ def restrict(batch: LevelBatch, candidates: np.ndarray, gold: np.ndarray) -> Lev
 
 
 def _without_empty_levels(offsets: np.ndarray) -> np.ndarray:
-    """Drop levels above the words that have no node."""
+    """Remove empty levels above the words."""
     return np.concatenate([offsets[:2], offsets[2:][np.diff(offsets[1:]) > 0]])
 
 
@@ -98,9 +98,9 @@ def _without_empty_levels(offsets: np.ndarray) -> np.ndarray:
 def check_structure(
     words: int, rows: int, key: np.ndarray, left: np.ndarray, right: np.ndarray
 ) -> None:
-    """Raise ValueError where a node's weights are not there, or its children not before it.
+    """Raise ValueError if a node's weights do not exist, or its children do not precede it.
 
-    Kernels rely on it. It takes no time beside theirs.
+    Kernels rely on this; the check is fast.
 
     Args:
         words: U, the number of nodes that are words.
@@ -111,17 +111,17 @@ def check_structure(
         raise ValueError("the nodes of a batch have arrays of different lengths")
     for node in range(words, len(key)):
         if key[node] < 0 or key[node] >= rows:
-            raise ValueError("a node of a batch has weights that the batch does not have")
+            raise ValueError("a node of a batch refers to weights outside the batch")
         if left[node] < 0 or left[node] >= node or right[node] >= node:
-            raise ValueError("a node of a batch does not have its children before it")
+            raise ValueError("a node of a batch precedes one of its children")
 
 
 @njit(cache=True, nogil=True)
 def check_positions(positions: np.ndarray, size: int) -> None:
-    """Raise ValueError where positions in an array of so many entries are outside of it."""
+    """Raise ValueError if positions lie outside an array of so many entries."""
     for position in positions:
         if position < 0 or position >= size:
-            raise ValueError("a position in a batch is outside of what it points into")
+            raise ValueError("a position in a batch is out of range")
 
 
 @njit(cache=True, nogil=True)
@@ -183,15 +183,15 @@ def _reachable(
 
 
 def pad_batch(batch: LevelBatch, width: int = 128) -> LevelBatch:
-    """Pad all arrays to sizes that recur, so that XLA compiles few versions of a function.
+    """Pad all arrays to a few sizes, so that XLA compiles few versions of a function.
 
     Levels wider than `width` are split, so that every level lies in a window of `width` nodes that
-    begins at its offset. What lies in the window behind the level's end is computed in vain and
-    overwritten by the next level; the same holds for empty levels at the end.
+    begins at its offset. Results in the window after the end of a level are overwritten by the next
+    level; the same holds for empty levels at the end.
 
     Args:
         batch: a batch of NumPy arrays.
-        width: nodes in a window; to be given to `scores_tensorflow` too.
+        width: nodes in a window; pass it to `scores_tensorflow`, too.
 
     Returns:
         A batch whose sizes are of the form 2^i or 3·2^i. Added examples and candidates are masked.

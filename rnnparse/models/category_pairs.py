@@ -1,4 +1,4 @@
-"""Keys that untie the network's weights: the categories of a node's children."""
+"""Category pairs: the categories of a node's children, which select its weights."""
 
 from __future__ import annotations
 
@@ -15,23 +15,23 @@ if TYPE_CHECKING:
     from rnnparse.inference.forest import Forest
 
 RARE = 0
-"""Row of the weights that rare and unseen keys share."""
+"""Row of the weights that rare and unseen pairs share."""
 
 
 @dataclass(frozen=True, eq=False)
 class KeyTable:
-    """Which row of the stacked weights belongs to which pair (or single) of child categories.
+    """Rows of the stacked weights for pairs of child categories (or single ones).
 
-    Row 0 is shared by rare and unseen keys, so that every tree has a score; row i + 1 belongs to
-    `pairs[i]`.
+    Row i + 1 belongs to `pairs[i]`. Rare and unseen pairs share row 0, so that every tree has a
+    score.
 
     Attributes:
-        categories: names of the basic categories; an id is a position in it.
-        pairs: int32 [R - 1, 2], category ids of the left and the right child, the right one -1
-            for a unary node; sorted, with -1 as the greatest.
+        categories: names of the basic categories; an id is a position in this tuple.
+        pairs: int32 [R - 1, 2], category ids of the left and the right child; right is -1 for a
+            unary node. Sorted, with -1 as the greatest.
 
     Raises:
-        ValueError: pairs that are not so, see `rnnparse.invariants.KEYS`.
+        ValueError: the pairs violate `rnnparse.invariants.KEYS`.
     """
 
     categories: tuple[str, ...]
@@ -40,18 +40,18 @@ class KeyTable:
     def __post_init__(self) -> None:
         check("weights", KEYS, vars(self), C=len(self.categories))
         if np.any(self.pairs[:, 0] < 0) or np.any(self._packed[1:] <= self._packed[:-1]):
-            raise ValueError("weights.pairs must be sorted, each pair once, each with a left child")
+            raise ValueError("weights.pairs must be sorted and distinct, with a left child each")
 
     @classmethod
     def count(
         cls, categories: Sequence[str], left: np.ndarray, right: np.ndarray, min_count: int = 1
     ) -> KeyTable:
-        """Give each key a row that occurs at least `min_count` times.
+        """Give a row to each pair that occurs at least `min_count` times.
 
         Args:
             categories: names of the basic categories.
             left, right: int [M], child categories of M nodes; right is -1 for a unary node.
-            min_count: keys with fewer occurrences are left to the shared row.
+            min_count: rarer pairs get the shared row.
         """
         packed, counts = np.unique(_pack(left, right), return_counts=True)
         frequent = packed[counts >= min_count]
@@ -61,7 +61,7 @@ class KeyTable:
     def from_forests(
         cls, categories: Sequence[str], forests: Iterable[Forest], min_count: int = 1
     ) -> KeyTable:
-        """Count the keys of all nodes of `forests`; see `count`."""
+        """Count the pairs of all nodes of `forests`; see `count`."""
         parts = [child_categories(f.cat, f.left, f.right) for f in forests]
         internal = [left >= 0 for left, _ in parts]
         none = [np.empty(0, np.int32)]
@@ -72,7 +72,7 @@ class KeyTable:
         )
 
     def __len__(self) -> int:
-        """R, the number of rows, the shared row 0 included."""
+        """R, the number of rows including the shared row 0."""
         return len(self.pairs) + 1
 
     @cached_property
@@ -85,11 +85,11 @@ class KeyTable:
         return np.concatenate([[False], self.pairs[:, 1] < 0])
 
     def rows(self, left: np.ndarray, right: np.ndarray) -> np.ndarray:
-        """The rows of keys, 0 for those without a row of their own.
+        """The rows of pairs; 0 for pairs that share the back-off row.
 
         Args:
             left, right: int, same shape: child categories; right is -1 for a unary node. Ids
-                outside `categories` are allowed and have no row of their own.
+                outside `categories` are allowed and get row 0.
 
         Returns:
             int32, the shape of `left`.
@@ -103,7 +103,7 @@ class KeyTable:
 
     @cached_property
     def names(self) -> tuple[str, ...]:
-        """Names of the rows: `NP,VP`, `NP` for a unary key, `<rare>` for row 0."""
+        """Names of the rows: `NP,VP`, `NP` for a unary node, `<rare>` for row 0."""
         named = [
             self.categories[left] + ("" if right < 0 else "," + self.categories[right])
             for left, right in self.pairs
@@ -114,13 +114,13 @@ class KeyTable:
 def child_categories(
     cat: np.ndarray, left: np.ndarray, right: np.ndarray
 ) -> tuple[np.ndarray, np.ndarray]:
-    """Categories of the children of forest nodes, -1 where there is no child.
+    """Categories of the children of forest nodes, -1 for a missing child.
 
     Args:
         cat, left, right: int32 [N], arrays of a `Forest`.
 
     Returns:
-        int32 [N] twice: of the left and of the right child.
+        Two arrays int32 [N], for the left and the right child.
     """
     padded = np.append(np.asarray(cat, np.int32), np.int32(-1))
     return padded[left], padded[right]
@@ -134,6 +134,6 @@ def _pack(left: np.ndarray, right: np.ndarray) -> np.ndarray:
 def _unpack(packed: np.ndarray) -> np.ndarray:
     pairs = np.empty((len(packed), 2), np.int32)
     pairs[:, 0] = packed >> 32
-    # The low half is unsigned; as int32 it is -1 again for a unary key.
+    # The low half is unsigned; as int32 it is -1 again for a unary node.
     pairs[:, 1] = (packed & 0xFFFFFFFF).astype(np.uint32).view(np.int32)
     return pairs

@@ -16,17 +16,17 @@ from rnnparse.models.su_rnn import ENGINES
 
 
 class CVG(keras.Model):
-    """Scores all candidate trees of a batch of forests: `LevelBatch -> scores [T]`.
+    """A Keras model that scores the candidate trees of a batch: `LevelBatch -> scores [T]`.
 
     Variables (float32 or float64; see `Parameters` for their layout): `vectors` [V, n],
     `W` [R, 2n + 1, n], `v` [R, n].
 
     Args:
         parameters: starting values, from `initial_parameters` or from a saved model.
-        engine: `numba`: the fast one on a CPU; `tensorflow`: for a GPU, XLA, second derivatives.
+        engine: `numba` is fast on a CPU; `tensorflow` supports GPUs, XLA and second derivatives.
 
     Raises:
-        ConfigError: an unknown engine.
+        ConfigError: the engine is unknown.
 
     Example:
         >>> model = CVG(initial_parameters(keys, len(vocabulary), 25))
@@ -46,7 +46,7 @@ class CVG(keras.Model):
         self.built = True
 
     def freeze(self, frozen: Frozen) -> None:
-        """Train all weights but these; an optimiser has to be built, or rebuilt, afterwards."""
+        """Train all weights except these; build or rebuild the optimizer afterwards."""
         self._frozen = frozen
         for name in Parameters._fields:
             getattr(self, name).trainable = name not in frozen.variables
@@ -56,7 +56,7 @@ class CVG(keras.Model):
         return [(getattr(self, name), rows) for name, rows in self._frozen.rows.items()]
 
     def penalty(self, l2: float) -> float:
-        """λ/2 (‖W‖² + ‖v‖²) over the weights that are trained."""
+        """λ/2 (‖W‖² + ‖v‖²) over the trained weights."""
         total = 0.0
         for name in ("W", "v"):
             if name not in self._frozen.variables:
@@ -68,7 +68,7 @@ class CVG(keras.Model):
     def call(self, batch: LevelBatch, width: int | None = None) -> tf.Tensor:
         """Scores [T]; `width` as for `scores_tensorflow`."""
         leaves = tf.gather(self.vectors.value, batch.words)
-        # Read, then gathered: a gather from the variable itself would make each later read a copy.
+        # Gathering from the variable itself would make each later read a copy.
         W = tf.gather(tf.convert_to_tensor(self.W.value), batch.rows)
         v = tf.gather(tf.convert_to_tensor(self.v.value), batch.rows)
         return ENGINES[self.engine](batch, leaves, W, v, width)
@@ -83,20 +83,20 @@ class CVG(keras.Model):
     ) -> tuple[np.ndarray, list[Any]]:
         """Loss of each example, and a subgradient of their mean plus the L2 term.
 
-        All candidates are scored, and those alone are differentiated whose scores have a weight:
-        under the hinges two trees of each violated example (Danskin's theorem). Nothing is computed
-        that only variables need which are not trainable.
+        All candidates are scored, but only those whose scores have a weight are differentiated:
+        under the hinges, two trees of each violated example (Danskin's theorem). Derivatives by
+        variables that are not trainable are not computed.
 
         Args:
             batch: B sentences, as NumPy arrays.
             objective: one of `rnnparse.losses.score_gradients.OBJECTIVES`.
             kappa: the margin for each wrong labelled span.
             tie: see `rnnparse.losses.score_gradients.hinge_weights`.
-            l2: λ of λ/2 (‖W‖² + ‖v‖²); word vectors are not in it.
+            l2: λ of λ/2 (‖W‖² + ‖v‖²), which excludes word vectors.
 
         Returns:
             Losses [B], and derivatives for `optimizer.apply(…, model.trainable_variables)`: by
-            `vectors` as indexed slices, by `W` and `v` as tensors, or slices where λ is 0.
+            `vectors` as indexed slices, by `W` and `v` as tensors, or as slices if λ is 0.
         """
         learned = [name for name in Parameters._fields if getattr(self, name).trainable]
         differentiate = {"numba": self._by_arrays, "tensorflow": self._by_tape}[self.engine]
@@ -136,8 +136,8 @@ class CVG(keras.Model):
             tape.watch(watched)
             scores = ENGINES[self.engine](part, used["vectors"], used["W"], used["v"])
             loss = tf.reduce_sum(scores * weights)
-        found = tape.gradient(loss, watched, unconnected_gradients=tf.UnconnectedGradients.ZERO)
-        derivatives = dict(zip(learned, found, strict=True))
+        gradients = tape.gradient(loss, watched, unconnected_gradients=tf.UnconnectedGradients.ZERO)
+        derivatives = dict(zip(learned, gradients, strict=True))
         none = np.empty(0, np.int32)
         return losses, Gradients(
             part.rows,
@@ -148,12 +148,12 @@ class CVG(keras.Model):
         )
 
     def parameters(self) -> Parameters:
-        """The present weights, as copies."""
+        """Copies of the weights."""
         return Parameters(*(x.value.numpy() for x in (self.vectors, self.W, self.v)))
 
 
 def _view(variable: Any) -> np.ndarray:
-    """A variable's values, read only and without a copy; not to be kept beyond the next step."""
+    """A variable's values, read-only and not copied; valid until the next step."""
     return np.asarray(variable.value.read_value())
 
 

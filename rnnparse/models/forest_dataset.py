@@ -1,4 +1,4 @@
-"""The forests of a corpus in flat arrays, from which minibatches are cut without Python loops."""
+"""The forests of a corpus as flat arrays, from which minibatches are made without Python loops."""
 
 from __future__ import annotations
 
@@ -25,18 +25,18 @@ class ForestStore:
     Attributes:
         key: int32 [M], the node's row in the stacked weights; -1 for preterminals.
         word: int32 [M], vocabulary row of a preterminal's word; -1 for other nodes.
-        left, right: int32 [M], child nodes, counted from the first node of the forest; -1 for none.
+        left, right: int32 [M], child nodes, counted from the first node of the forest, or -1.
         height: int32 [M], 0 for preterminals, else one more than the highest child.
-        node_offsets: int64 [S + 1], where each forest's nodes begin.
+        node_offsets: int64 [S + 1], first node of each forest.
         root: int32 [T], root nodes, counted from the first node of the forest.
         logp: float64 [T], natural log of each candidate's probability.
         cost: float64 [T], structured margin for κ = 1.
-        root_offsets: int64 [S + 1], where each sentence's candidates begin.
-        gold: int32 [S], which candidate is the target.
+        root_offsets: int64 [S + 1], first candidate of each sentence.
+        gold: int32 [S], the target, as a candidate number.
 
     Raises:
-        ValueError: an array that is not so, see `rnnparse.invariants.STORE`; a node, a root or a
-            target that does not lie where the others say.
+        ValueError: an array violates `rnnparse.invariants.STORE`, or a child, root or target is
+            outside its sentence.
     """
 
     key: np.ndarray
@@ -55,11 +55,11 @@ class ForestStore:
         check("store", STORE, vars(self))
         nodes, trees = np.diff(self.node_offsets), np.diff(self.root_offsets)
         if np.any(self.root >= np.repeat(nodes, trees)) or np.any(self.gold >= trees):
-            raise ValueError("a root or a target of the store is not one of its sentence")
+            raise ValueError("a root or a target of the store is outside its sentence")
         if not _is_sound(
             self.key, self.word, self.left, self.right, self.height, self.node_offsets
         ):
-            raise ValueError("a node of the store has children that do not stand before it")
+            raise ValueError("a node of the store precedes one of its children")
 
     @classmethod
     def from_forests(
@@ -75,13 +75,13 @@ class ForestStore:
         Args:
             forests: nodes with children before parents.
             rows: for each sentence int [words], the vocabulary rows of its tokens.
-            keys: gives each node its row in the stacked weights.
+            keys: the category pairs, which give each node its row in the stacked weights.
             costs: for each sentence float [K], the structured margins for κ = 1; default 0.
-            gold: int [S], which candidate is the target; default the first.
+            gold: int [S], the target of each sentence, as a candidate number; default 0.
 
         Raises:
-            ValueError: a child does not stand before its parent, or a sentence has fewer rows
-                than its forest has words.
+            ValueError: a child does not precede its parent, or a sentence has fewer rows than its
+                forest has words.
         """
         return cls.from_arrays(
             cat=_joined([f.cat for f in forests], np.int32),
@@ -117,14 +117,14 @@ class ForestStore:
         cost: np.ndarray | None = None,
         gold: np.ndarray | None = None,
     ) -> ForestStore:
-        """The same from the concatenated arrays of forests, each cut by its offsets [S + 1]."""
+        """`from_forests` for concatenated arrays of forests, with their offsets [S + 1]."""
         sizes = np.diff(node_offsets)
         first = np.repeat(np.asarray(node_offsets[:-1], np.int64), sizes)
         leaf = left < 0
         absolute_left = np.where(leaf, -1, left + first)
         absolute_right = np.where(right < 0, -1, right + first)
         if np.any(np.maximum(absolute_left, absolute_right) >= np.arange(len(cat))):
-            raise ValueError("a forest has a child that does not stand before its parent")
+            raise ValueError("a child in a forest does not precede its parent")
         token = start + np.repeat(np.asarray(token_offsets[:-1], np.int64), sizes)
         if np.any(token >= np.repeat(np.asarray(token_offsets[1:], np.int64), sizes)):
             raise ValueError("a forest has more words than its sentence has rows")
@@ -155,14 +155,14 @@ class ForestStore:
     def batch_with_nodes(
         self, sentences: np.ndarray | Sequence[int]
     ) -> tuple[LevelBatch, np.ndarray]:
-        """The same, and which node of the batch each node of the forests became.
+        """`batch`, and the node of the batch for each node of the forests.
 
         Returns:
             The batch, and int32 [nodes of these forests]: the forests' nodes, one forest after the
             other, as nodes of the batch.
 
         Raises:
-            IndexError: there is no such sentence.
+            IndexError: a sentence does not exist.
         """
         chosen = np.asarray(sentences, np.int64)
         if chosen.min(initial=0) < 0 or chosen.max(initial=-1) >= len(self):
@@ -216,7 +216,7 @@ def _at(values: np.ndarray, place: np.ndarray, where: np.ndarray) -> np.ndarray:
 
 
 def _rectangle(counts: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    """Positions of candidates that stand one sentence after the other, as [B, K] and mask."""
+    """Positions of candidates, sentence by sentence, as [B, K] with a mask."""
     column = np.arange(counts.max(initial=0))
     mask = column < counts[:, None]
     first = np.cumsum(counts) - counts
@@ -232,7 +232,7 @@ def _is_sound(
     height: np.ndarray,
     node_offsets: np.ndarray,
 ) -> bool:
-    """Whether every node is a word, or has its children before it, one of them just below it."""
+    """Whether every node is a word, or follows its children, one of which is just below it."""
     for s in range(len(node_offsets) - 1):
         first = node_offsets[s]
         for i in range(first, node_offsets[s + 1]):
@@ -296,7 +296,7 @@ def _mark(
     word: np.ndarray,
     height: np.ndarray,
 ) -> tuple[np.ndarray, np.ndarray, int, int]:
-    """Mark words and rows that occur with 0, others with -1; count nodes; the greatest height."""
+    """Mark used words and rows with 0, others with -1; count nodes; find the greatest height."""
     count, words, rows, top = 0, 0, 0, 0
     for s in chosen:
         for i in range(node_offsets[s], node_offsets[s + 1]):

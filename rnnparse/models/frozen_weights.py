@@ -1,4 +1,4 @@
-"""Which weights of the network stay as they are: whole variables, or single rows of them."""
+"""Frozen weights of the network: whole variables, or single rows."""
 
 from __future__ import annotations
 
@@ -16,8 +16,8 @@ class Frozen(NamedTuple):
     """Weights that are not trained.
 
     Attributes:
-        variables: fields of `Parameters` that are frozen as a whole.
-        rows: for other fields the frozen rows, int32, ascending.
+        variables: completely frozen fields of `Parameters`.
+        rows: frozen rows of other fields, int32, ascending.
     """
 
     variables: frozenset[str]
@@ -28,29 +28,29 @@ NOTHING = Frozen(frozenset(), {})
 
 
 def check_fields(patterns: Sequence[str]) -> Frozen:
-    """The variables that patterns freeze as a whole, before their rows are known.
+    """The variables that patterns freeze completely, before their rows are known.
 
     Raises:
-        ConfigError: a pattern names no variable, or nothing is left to be trained.
+        ConfigError: a pattern names no variable, or no weights remain to train.
     """
-    # Of variables with a single row, without a name, those are frozen that are so as a whole.
+    # Each variable gets a single row without a name, which only whole variables match.
     return find_frozen(patterns, dict.fromkeys(Parameters._fields, ("",)), strict=False)
 
 
 def find_frozen(
     patterns: Sequence[str], row_names: Mapping[str, Sequence[str]], strict: bool = True
 ) -> Frozen:
-    """The weights that name patterns stand for.
+    """The weights that match the patterns.
 
     Args:
         patterns: `vectors`, `W` or `v`, or any of them with a pattern for its rows: `W:NP,*` are
-            the matrices of pairs whose left child is an NP, `vectors:the` is a word. `*` stands
-            for any characters, `?` for one, `[...]` for one of those within.
+            the matrices of pairs whose left child is an NP, `vectors:the` is a word. `*` matches
+            any characters, `?` one character, `[...]` one of those in brackets.
         row_names: for each field of `Parameters` the names of its rows.
-        strict: whether a pattern for rows has to match one.
+        strict: whether a pattern for rows must match a row.
 
     Raises:
-        ConfigError: a pattern stands for nothing, or nothing is left to be trained.
+        ConfigError: a pattern matches nothing, or no weights remain to train.
     """
     frozen = {name: np.zeros(len(row_names[name]), bool) for name in Parameters._fields}
     for pattern in patterns:
@@ -67,7 +67,7 @@ def find_frozen(
                     raise
     whole = frozenset(name for name, rows in frozen.items() if rows.all())
     if len(whole) == len(frozen):
-        raise ConfigError("all weights are frozen, so that nothing can be learned; freeze fewer")
+        raise ConfigError("all weights are frozen, so that none can be trained; freeze fewer")
     return Frozen(
         whole,
         {

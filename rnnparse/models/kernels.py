@@ -1,7 +1,7 @@
 """The network's forward and backward pass over level arrays, in numba; no TensorFlow.
 
-Every sum has a fixed order, and a node's vector depends on its children and its weights alone: the
-same tree has the same score, to the bit, in whatever batch it stands.
+Every sum has a fixed order, and a node's vector depends only on its children and its weights. Hence
+a tree has the same score, to the bit, in every batch.
 """
 
 from __future__ import annotations
@@ -18,8 +18,8 @@ from rnnparse.compiled import njit
 from rnnparse.models.batch import check_positions, check_structure, number_marked
 from rnnparse.threads import apart
 
-# Padé approximation of tanh that Eigen (and so TensorFlow on a CPU) uses for float32; it needs no
-# call into the C library, so that the loop over components is vectorised.
+# Padé approximation of tanh, which Eigen (and so TensorFlow on a CPU) uses for float32. It calls no
+# C library function, so that the loop over components is vectorized.
 _TANH_LIMIT = 7.90531110763549805
 _TANH_ODD = (
     -2.76076847742355e-16,
@@ -122,8 +122,7 @@ def _add_outer(x: np.ndarray, y: np.ndarray, out: np.ndarray) -> None:
             out[j, o] += x[j] * y[o]
 
 
-# The compiler may reorder this sum to vectorise it, but once and for all: every call adds in the
-# same order.
+# The compiler may reorder this sum to vectorize it, but then every call uses the same order.
 @njit(cache=True, nogil=True, error_model="numpy", fastmath={"reassoc", "contract"})
 def _dot(x: np.ndarray, y: np.ndarray) -> float:
     total = x.dtype.type(0)
@@ -170,11 +169,10 @@ def forward(
         rows, key, left, right: fields of a `LevelBatch`.
 
     Returns:
-        The nodes' vectors [N, n], and for each node the sum of the scores of the tree below it,
-        itself included [N].
+        The nodes' vectors [N, n], and for each node the sum of the scores of its subtree [N].
 
     Raises:
-        ValueError: the fields are not those of a batch, or it has rows that the weights have not.
+        ValueError: the fields are not those of a batch, or its rows are outside the weights.
     """
     count, n = len(key), v.shape[1]
     check_structure(len(leaves), len(rows), key, left, right)
@@ -205,7 +203,7 @@ def forward(
 def _activate(
     active: np.ndarray, key: np.ndarray, left: np.ndarray, right: np.ndarray, slot: np.ndarray
 ) -> None:
-    """Extend `active` from roots to all nodes below; mark the weights they use in `slot`."""
+    """Extend `active` from roots to all nodes below; mark their weights in `slot`."""
     for node in range(len(key) - 1, -1, -1):
         if active[node] and key[node] >= 0:
             slot[key[node]] = 0
@@ -231,7 +229,7 @@ def backward(
     want_W: bool = True,
     want_leaves: bool = True,
 ) -> tuple[np.ndarray, np.ndarray, np.ndarray, np.ndarray]:
-    """Derivatives of Σ upstream · score(root) by the weights and the words' vectors.
+    """Derivatives of Σ upstream · score(root) by the weights and the word vectors.
 
     Only nodes below a root with a derivative are visited: under the structured hinge these are
     two trees of each violated example (Danskin's theorem).
@@ -241,14 +239,14 @@ def backward(
         vectors: [N, n], the nodes' vectors from `forward`.
         leaf_count: U, the number of words in the batch.
         upstream: [T], derivative of the loss by the candidates' scores.
-        compact: whether weights that are not visited are left out of the result.
-        want_W, want_leaves: whether these derivatives are wanted. Without both, nothing is sent
-            down the trees but the coefficients of the scores.
+        compact: whether the result excludes weights that are not visited.
+        want_W, want_leaves: whether to compute these derivatives. Without both, only the
+            coefficients of the scores are propagated down the trees.
 
     Returns:
-        Positions in `rows`, int32 [A'] (all of them unless `compact`), and the derivatives by
-        their W [A', 2n + 1, n], by their v [A', n], and by the words' vectors [U, n]; those that
-        are not wanted are empty, [0, …].
+        Positions in `rows`, int32 [A'] (all unless `compact`), and the derivatives by their W
+        [A', 2n + 1, n], by their v [A', n], and by the word vectors [U, n]. Derivatives that are
+        not wanted are empty, [0, …].
     """
     count, n = vectors.shape
     check_positions(root, count)
@@ -265,7 +263,7 @@ def backward(
     below = want_W or want_leaves
     delta = np.zeros((count if below else 0, n), v.dtype)
     inner = np.empty(n, v.dtype)
-    first = 0 if want_leaves else leaf_count  # the lowest node whose vector has a use for delta
+    first = 0 if want_leaves else leaf_count  # the lowest node whose vector needs delta
     for node in range(count - 1, leaf_count - 1, -1):
         if not active[node]:
             continue

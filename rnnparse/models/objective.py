@@ -1,8 +1,8 @@
 """Loss and subgradient of a batch by the two-tree path, in NumPy and numba; no TensorFlow.
 
 The structured hinge is a maximum over candidates of smooth functions. By Danskin's theorem the
-derivative at the maximiser alone is a subgradient of it, so that all candidates are scored but only
-the maximiser and the target tree of each violated example are differentiated.
+derivative of the maximizer is a subgradient. So all candidates are scored, but only the maximizer
+and the target of each violated example are differentiated.
 """
 
 from __future__ import annotations
@@ -42,7 +42,7 @@ def loss_of_scores(
     losses, weights = OBJECTIVES[objective](
         scores[batch.candidates], costs[batch.candidates], batch.gold, batch.mask, tie
     )
-    # Candidates stand in the order of their sentences, as the unmasked entries of the rectangle.
+    # Candidates are in the order of the unmasked entries of the rectangle.
     return losses, weights[batch.mask]
 
 
@@ -62,7 +62,7 @@ def loss_gradients(
 
     Returns:
         Losses [B], and the subgradient of (1/B) Σ loss by the rows of the weights that the trees
-        with a weight use: for the hinges two trees of each violated example. L2 is not in it.
+        with a weight use: for the hinges, two trees of each violated example; without L2.
     """
     leaves = parameters.vectors[batch.words]
     return loss_gradients_at(batch, leaves, parameters.W, parameters.v, objective, kappa, tie)
@@ -78,14 +78,14 @@ def loss_gradients_at(
     tie: str = "first",
     learned: Collection[str] = Parameters._fields,
 ) -> tuple[np.ndarray, Gradients]:
-    """The same where the vectors of the batch's words, [U, n], have been looked up already.
+    """`loss_gradients` with the word vectors of the batch, [U, n], already looked up.
 
     Args:
         batch, objective, kappa, tie: see `loss_gradients`.
         leaves: vectors of the batch's words, [U, n].
         W, v: stacked weights.
-        learned: fields of `Parameters` whose derivatives are wanted. Nothing is computed that
-            only the others need; `Gradients.W` and `Gradients.vectors` are empty where not wanted.
+        learned: fields of `Parameters` whose derivatives to compute; `Gradients.W` and
+            `Gradients.vectors` are empty if they are not among these.
     """
     structure = (batch.rows, batch.key, batch.left, batch.right)
     vectors, totals = kernels.forward(leaves, W, v, *structure)
@@ -105,14 +105,14 @@ def loss_gradients_at(
 
 
 def danskin_batch(batch: LevelBatch, weights: np.ndarray) -> tuple[LevelBatch, np.ndarray]:
-    """The part of a batch that has to be differentiated, for engines that differentiate all.
+    """The part of a batch that must be differentiated, for engines that differentiate all of it.
 
     Args:
         batch: any batch.
         weights: [T], derivative of the loss by the scores, mostly zero.
 
     Returns:
-        The batch of the candidates with a weight, one a row, and their weights.
+        The batch of the candidates with a weight, one per row, and their weights.
     """
     chosen = np.flatnonzero(weights)
     return restrict(batch, chosen[:, None], np.zeros(len(chosen))), weights[chosen]

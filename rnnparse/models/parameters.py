@@ -10,15 +10,15 @@ from rnnparse.models.category_pairs import KeyTable
 
 
 class Parameters(NamedTuple):
-    """All weights of a CVG (V words, R category keys, n dimensions; float32 or float64).
+    """All weights of a CVG (V words, R category pairs, n dimensions; float32 or float64).
 
-    The matrices are kept input-major, as Keras keeps the kernel of a Dense layer: `W[r]` is the
-    transpose of the paper's W, and p = tanh([b; c; 1] W[r]). A unary key uses the rows
-    `W[r][:n]` and the last row, which holds the bias.
+    The matrices are input-major, like the kernel of a Keras Dense layer: `W[r]` is the transpose of
+    the paper's W, and p = tanh([b; c; 1] W[r]). A unary node uses the rows `W[r][:n]` and the last
+    row, which holds the bias.
 
     Attributes:
         vectors: word vectors, [V, n].
-        W: stacked composition matrices, [R, 2n + 1, n]; row 0 belongs to rare and unseen keys.
+        W: stacked composition matrices, [R, 2n + 1, n]; row 0 belongs to rare and unseen pairs.
         v: stacked score vectors, [R, n].
     """
 
@@ -32,12 +32,12 @@ class Parameters(NamedTuple):
         return int(self.v.shape[1])
 
     def zeros_like(self) -> Parameters:
-        """Zeros of the same shapes and dtype, for an optimiser's state."""
+        """Zeros of the same shapes and dtype, for the state of an optimizer."""
         return Parameters(*(np.zeros_like(array) for array in self))
 
 
 class Gradients(NamedTuple):
-    """Derivatives by the rows of `Parameters` that a batch touched; all other rows have zero.
+    """Derivatives by the rows of `Parameters` that a batch uses; other rows have derivative 0.
 
     Attributes:
         rows: rows of W and v, int32 [A], ascending.
@@ -63,17 +63,17 @@ def initial_parameters(
     seed: int = 0,
     dtype: str = "float32",
 ) -> Parameters:
-    """Starting values: a phrase begins as the mean of its children, a unary node as its child.
+    """Initial weights: a phrase starts as the mean of its children, a unary node as its child.
 
     W = ½[I I 0] for a pair of categories and [I 0] for a single one (Socher et al. 2013, section
     3.3), v = 0, each with uniform noise in ±`noise`. Entries that a unary node never reads stay 0.
 
     Args:
-        keys: the category keys, one row of W and v each.
+        keys: the category pairs; each has a row of W and v.
         vectors: word vectors [V, dim], or V for random ones (standard deviation 0.1).
         dim: n.
         noise: half width of the uniform noise.
-        seed: of the noise; the same seed gives the same bytes.
+        seed: random seed of the noise; the same seed gives the same bytes.
         dtype: "float32" or "float64".
 
     Raises:

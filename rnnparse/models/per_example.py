@@ -24,18 +24,18 @@ from rnnparse.optim.per_example_gradients import (
 
 
 class ExampleSubgradients:
-    """Subgradients of single sentences, manipulated and added up; a `CVG.loss_gradients` of those.
+    """Per-example subgradients, transformed and averaged; the counterpart of `CVG.loss_gradients`.
 
-    By Danskin's theorem only the trees with a weight are differentiated: under the hinges two of
-    each violated sentence. Derivatives are held for the rows of `vectors`, `W` and `v` that these
+    By Danskin's theorem only the trees with a weight are differentiated: under the hinges, two per
+    violated sentence. Derivatives are kept only for the rows of `vectors`, `W` and `v` that these
     trees use, so that memory grows with `chunk` and not with the tables. Under the engine `numba`
-    each sentence has rows of its own, [B, U], filled up with row 0 and the derivative 0; under
-    `tensorflow`, by `tape.jacobian`, those of its chunk, [U].
+    each sentence has its own rows, [B, U], padded with row 0 and derivative 0; under `tensorflow`
+    (by `tape.jacobian`) it has the rows of its chunk, [U].
 
     Args:
-        model: the network. What is not trainable, and frozen rows, have no derivative.
+        model: the network. Frozen rows, and variables that are not trainable, have no derivative.
         objective, kappa, tie: as for `CVG.loss_gradients`.
-        chunk: sentences that are held at once.
+        chunk: sentences in memory at once.
 
     Example:
         >>> subgradients = ExampleSubgradients(model)
@@ -52,7 +52,7 @@ class ExampleSubgradients:
         chunk: int = 32,
     ) -> None:
         if chunk < 1:
-            raise ValueError(f"chunk is {chunk}; it is a number of sentences")
+            raise ValueError(f"chunk must be a number of sentences, not {chunk}")
         self._model, self._chunk = model, chunk
         self._objective = objective, kappa, tie
         self._derivatives = tf.function(self._derivatives_of, _signature(model.v.dtype))
@@ -60,7 +60,7 @@ class ExampleSubgradients:
     def mean(
         self, batch: LevelBatch, chain: Sequence[Manipulation] = (), l2: float = 0.0
     ) -> tuple[np.ndarray, list[Any]]:
-        """The mean of the manipulated subgradients, plus the L2 term, which is not manipulated.
+        """The mean of the transformed subgradients, plus the gradient of the L2 term.
 
         Args:
             batch: B sentences, as NumPy arrays.
@@ -119,20 +119,20 @@ class ExampleSubgradients:
             own = np.flatnonzero(example == i)
             part = restrict(trees, own[:, None], np.zeros(len(own)))
             parts.append(differentiate(part, weights[chosen[own]]))
-        found = Gradients(*(_padded(arrays) for arrays in zip(*parts, strict=True)))
+        gradients = Gradients(*(_padded(arrays) for arrays in zip(*parts, strict=True)))
         variables = self._model.trainable_variables
-        rows = {"vectors": found.words, "W": found.rows, "v": found.rows}
+        rows = {"vectors": gradients.words, "W": gradients.rows, "v": gradients.rows}
         frozen = {variable.name: frozen for variable, frozen in self._model.frozen_rows()}
         values = []
         for x in variables:
             kept = ~np.isin(rows[x.name], frozen.get(x.name, []))
             kept = kept.reshape(*kept.shape, *[1] * (len(x.shape) - 1))
-            values.append(tf.constant(np.where(kept, getattr(found, x.name), 0), x.dtype))
+            values.append(tf.constant(np.where(kept, getattr(gradients, x.name), 0), x.dtype))
         places = [tf.constant(rows[x.name], tf.int64) for x in variables]
         return ExampleGradients(tf.constant(losses[start:stop]), variables, values, places)
 
     def _by_arrays(self, trees: LevelBatch) -> Callable[[LevelBatch, np.ndarray], Gradients]:
-        """What differentiates the weighted trees of a sentence among these, by the kernels."""
+        """A function that differentiates the weighted trees of a sentence by the kernels."""
         model = self._model
         leaves = np.asarray(tf.gather(model.vectors.value, trees.words))
         W, v = (np.asarray(x.value.read_value()) for x in (model.W, model.v))
@@ -171,7 +171,7 @@ class ExampleSubgradients:
 
 
 def _padded(arrays: Sequence[np.ndarray]) -> np.ndarray:
-    """Arrays [U_i, …] as one array [B, max U_i, …], filled up with zeros."""
+    """Arrays [U_i, …] as one array [B, max U_i, …], padded with zeros."""
     shape = (len(arrays), max(len(x) for x in arrays), *arrays[0].shape[1:])
     padded = np.zeros(shape, arrays[0].dtype)
     for row, x in zip(padded, arrays, strict=True):
@@ -180,7 +180,7 @@ def _padded(arrays: Sequence[np.ndarray]) -> np.ndarray:
 
 
 def _signature(dtype: str) -> list[Any]:
-    """Types of the arguments of `_derivatives_of`, for one graph whatever the sizes."""
+    """Types of the arguments of `_derivatives_of`, for one graph with all sizes."""
     fields = {name: tf.TensorSpec([None], tf.int32) for name in LevelBatch._fields}
     fields["logp"] = fields["cost"] = tf.TensorSpec([None], tf.float64)
     fields["candidates"] = tf.TensorSpec([None, None], tf.int32)

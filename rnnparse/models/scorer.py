@@ -10,7 +10,7 @@ from rnnparse.models.parameters import Parameters
 
 
 class Scorer:
-    """A trained network that only scores.
+    """The trained network, for scoring.
 
     Example:
         >>> scorer = Scorer(parameters)
@@ -28,12 +28,12 @@ class Scorer:
     def node_vectors(self, batch: LevelBatch) -> np.ndarray:
         """The vector of each node, [N, n]; the first U are the words'.
 
-        `ForestStore.batch_with_nodes` says which node of the batch a node of the forest is.
+        `ForestStore.batch_with_nodes` maps nodes of forests to nodes of the batch.
         """
         return self._forward(batch)[0]
 
     def node_scores(self, batch: LevelBatch) -> np.ndarray:
-        """The score v · p of each node alone, float64 [N]; 0 for words. A tree's add up to its."""
+        """The score v · p of each node, float64 [N]; 0 for words. A tree's sum to its score."""
         vectors = self.node_vectors(batch)
         inner = np.flatnonzero(batch.key >= 0)
         v = self.parameters.v[batch.rows[batch.key[inner]]]

@@ -20,23 +20,23 @@ from rnnparse.models.batch import LevelBatch
 def scores_tensorflow(
     batch: LevelBatch, leaves: tf.Tensor, W: tf.Tensor, v: tf.Tensor, width: int | None = None
 ) -> tf.Tensor:
-    """Scores in plain TensorFlow: the reference; on a GPU, under XLA, with second derivatives.
+    """Scores in pure TensorFlow: the reference, for GPUs, XLA and second derivatives.
 
     For each node p = tanh([b; c; 1] W) and s = v · p (Socher et al. 2013, equations 2 to 6), level
     by level; a tree's score is the sum over its nodes, summed up along the shared nodes.
 
     Args:
         batch, leaves, W, v: see above.
-        width: None takes each level as wide as it is. For `jit_compile=True`, which needs shapes
-            that are known in advance: the width that the batch was padded to by `pad_batch`.
+        width: None for levels of any width. `jit_compile=True` needs static shapes: pass the width
+            to which `pad_batch` padded the batch.
 
     Returns:
         [T], in the dtype of the weights.
     """
-    # Not known in a graph that serves models of several sizes.
+    # Unknown in a graph for models of several sizes.
     n = v.shape[-1] or tf.shape(v)[-1]
     count = tf.shape(batch.key)[0]
-    # One row a node: its vector, and behind it the score of the tree below it.
+    # One row per node: its vector, followed by the score of its subtree.
     table = tf.pad(leaves, [[0, count - tf.shape(leaves)[0]], [0, 1]])
     levels = tf.shape(batch.level_offsets)[0] - 1
     most = None if width is None else int(batch.level_offsets.shape[0]) - 1
@@ -65,10 +65,10 @@ def scores_tensorflow(
 def scores_numba(
     batch: LevelBatch, leaves: tf.Tensor, W: tf.Tensor, v: tf.Tensor, width: int | None = None
 ) -> tf.Tensor:
-    """The same scores by the numba kernels, as one operation with its own gradient; CPU only.
+    """The same scores by the numba kernels, as one operation with a custom gradient; CPU only.
 
-    First derivatives alone: TensorFlow takes the second for 0, without a warning, and XLA refuses
-    the operation. `width` is ignored.
+    It has first derivatives only: TensorFlow silently takes the second for 0, and XLA refuses the
+    operation. `width` is ignored.
     """
     dtype = v.dtype
     structure = [batch.key, batch.left, batch.right, batch.root]
@@ -81,7 +81,7 @@ def scores_numba(
         scores.set_shape([None])
 
         def gradient(upstream: tf.Tensor) -> list[tf.Tensor]:
-            # Indexed slices where the scores were gathered.
+            # These are indexed slices if the scores were gathered.
             upstream = tf.convert_to_tensor(upstream)
             derivatives = tf.numpy_function(
                 _backward,
@@ -100,7 +100,7 @@ def scores_numba(
 
 @cache
 def _graph(dtype: tf.DType, n: int | None) -> Any:
-    """One graph for batches of all sizes; TensorFlow warns where it makes several in a row."""
+    """One graph for batches of all sizes; TensorFlow warns if it makes several in a row."""
     batch = _structure(LevelBatch(*[tf.TensorSpec([None], tf.int32)] * len(LevelBatch._fields)))
     vectors = tf.TensorSpec([None, n], dtype)
     matrices = tf.TensorSpec([None, n and 2 * n + 1, n], dtype)
@@ -108,7 +108,7 @@ def _graph(dtype: tf.DType, n: int | None) -> Any:
 
 
 def _structure(batch: LevelBatch) -> LevelBatch:
-    """What `scores_tensorflow` reads of a batch."""
+    """The fields of a batch that `scores_tensorflow` reads."""
     read = ("key", "left", "right", "level_offsets", "root")
     unread: dict[str, Any] = {name: () for name in LevelBatch._fields if name not in read}
     return batch._replace(**unread)

@@ -1,4 +1,4 @@
-"""Word vectors: reading files of them, and fitting them to the model's size."""
+"""Read word vectors from files, and reduce their dimension."""
 
 from __future__ import annotations
 
@@ -27,22 +27,21 @@ def read_vectors(
 ) -> tuple[list[str], np.ndarray]:
     """Read a file of word vectors: GloVe's text format, or word2vec's with its header line.
 
-    Each line is a word and its numbers; the first line, or the header, decides how many. Words may
-    have spaces in them, as `. . .` in some files of GloVe, but then their last part is no number:
-    such a line has a number too many.
-    Files ending in `.gz` are decompressed as they are read.
+    Each line has a word and its numbers; the first line, or the header, determines how many. Words
+    may contain spaces, such as `. . .` in some GloVe files, if their last part is not a number.
+    Files that end in `.gz` are decompressed while they are read.
 
     Args:
         path: the file.
         keep: which words to keep, for files that do not fit into memory; default all.
 
     Returns:
-        V words in the order of the file, each once (the first line with it counts), and float32
+        V distinct words in the order of the file (the first line of a word counts), and float32
         [V, d].
 
     Raises:
         VectorError: the file cannot be read, is empty, or a line is not a word and d numbers of
-            at most 1e9 in magnitude; with file and line.
+            at most 1e9 in magnitude; names file and line.
     """
     name = os.fspath(path)
     seen: dict[str, None] = {}
@@ -68,7 +67,7 @@ def _open_bytes(name: str) -> io.BufferedIOBase:
 
 
 def _chunks(stream: io.BufferedIOBase, name: str) -> Iterator[tuple[list[str], np.ndarray]]:
-    """Words and vectors of some thousand lines at a time."""
+    """Words and vectors of a few thousand lines at a time."""
     size = 0
     number = 1
     while lines := list(islice(stream, _CHUNK)):
@@ -113,7 +112,7 @@ def _convert(lines: list[bytes], size: int, name: str, number: int) -> tuple[lis
             word, rest = _split_slowly(line, size, f"{name}:{number + offset}")
         words.append(word.decode("utf-8", "replace"))
         numbers.append(rest)
-    # Each rest has `size` fields now, so that the sum is right only where each is one number.
+    # Each rest now has `size` fields, so the number of values is right only if each is one number.
     values = _parse(b" ".join(numbers))
     if values.size == len(lines) * size and _are_sound(values):
         return words, values.reshape(len(lines), size)
@@ -121,10 +120,10 @@ def _convert(lines: list[bytes], size: int, name: str, number: int) -> tuple[lis
         values = _parse(rest)
         if values.size != size or not _are_sound(values):
             raise VectorError(
-                f"{name}:{number + offset}: expected a word and {size} numbers, none of them "
-                f"beyond ±{_LARGEST:g}"
+                f"{name}:{number + offset}: expected a word and {size} numbers, each at most "
+                f"{_LARGEST:g} in magnitude"
             )
-    raise AssertionError("every line is in order, yet not all together")
+    raise AssertionError("each line is valid, but not all lines together")
 
 
 def _split_slowly(line: bytes, size: int, place: str) -> tuple[bytes, bytes]:
@@ -149,9 +148,9 @@ def _are_sound(values: np.ndarray) -> bool:
 
 
 def _parse(text: bytes) -> np.ndarray:
-    """Numbers, float32; none where any part of the text is no number."""
+    """Numbers, float32; an empty array if any part of the text is not a number."""
     with warnings.catch_warnings():
-        # NumPy warns where it stops early, or raises an error; it depends on the version.
+        # Depending on its version, NumPy warns or raises an error if it stops early.
         warnings.simplefilter("error", DeprecationWarning)
         try:
             return np.fromstring(text.decode("latin-1"), np.float32, sep=" ")
@@ -169,7 +168,7 @@ def reduce_dimension(matrix: np.ndarray, dim: int, seed: int = 0) -> np.ndarray:
     Args:
         matrix: float [V, d].
         dim: wanted number of dimensions.
-        seed: of the noise.
+        seed: random seed of the noise.
 
     Returns:
         float32 [V, dim].

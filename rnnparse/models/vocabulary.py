@@ -128,7 +128,7 @@ class Vocabulary:
         Args:
             vector_words: words of the given vectors, W.
             matrix: float [W, n].
-            seed: of the noise.
+            seed: random seed of the noise.
 
         Returns:
             float32 [V, n].
@@ -160,7 +160,7 @@ class Vocabulary:
         """Read what `save` wrote.
 
         Raises:
-            ModelError: the file cannot be read or is none of ours.
+            ModelError: the file cannot be read or is not a vocabulary.
         """
         try:
             return cls.from_bytes(read_regular(Path(path)))

@@ -6,8 +6,8 @@ two children remain. The new nodes between are labelled `@P`:
 
     P(a b H d e)  →  P(@P(@P(a @P(b H)) d) e)
 
-Nodes of one or two children stay as they are. Labels that begin with `@` or a backslash get a
-backslash in front, so that `debinarize` gives back any tree exactly.
+Nodes of one or two children do not change. Labels that begin with `@` or a backslash get a
+backslash in front, so that `debinarize` restores any tree exactly.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from nltk.tree import Tree
 from rnnparse.trees.heads import HeadTable
 
 INTERMEDIATE = "@"
-"""What the labels of the nodes that binarization adds begin with."""
+"""Prefix of the labels of nodes that binarization adds."""
 
 _ESCAPE = "\\"
 
@@ -44,11 +44,11 @@ def outward_order(n: int, head: int) -> list[str]:
 
 
 def binarize(tree: Tree, heads: HeadTable) -> Tree:
-    """A new tree in which no node has more than two children; see the module's description.
+    """A new tree in which no node has more than two children; see the module docstring.
 
     Args:
-        tree: a cleaned tree; labels are looked up in `heads` as they are.
-        heads: finds the head child of the nodes that have more than two.
+        tree: a cleaned tree.
+        heads: finds the head child of nodes with more than two children.
     """
     root = Tree(_escape(tree.label()), [])
     pending = [(tree, root)]
@@ -71,7 +71,7 @@ def binarize(tree: Tree, heads: HeadTable) -> Tree:
 
 
 def _attach(node: Tree, children: list[Tree], head: int) -> None:
-    """Put three or more children below `node`, outward from the head."""
+    """Attach three or more children to `node`, outward from the head."""
     first, last = 0, len(children) - 1
     label = INTERMEDIATE + node.label()
     for side in outward_order(len(children), head):
@@ -90,7 +90,7 @@ def debinarize(tree: Tree) -> Tree:
     """The inverse of `binarize`, a new tree: debinarize(binarize(t, heads)) == t.
 
     Raises:
-        ValueError: the root is a node that only binarization adds.
+        ValueError: the root is a node that binarization added.
     """
     if tree.label().startswith(INTERMEDIATE):
         raise ValueError(f"the root {tree.label()!r} of a binarized tree cannot be intermediate")

@@ -1,20 +1,20 @@
 """Penn bracket format: streaming reader and writer.
 
-What is read: trees separated by white space or nothing, on one line or over many; an unlabelled
-bracket around a tree, `( (S ...) )`, gives `Tree("", [...])`, also when it branches. White space
-is ASCII white space: a no-break or thin space belongs to its word.
+Trees may be separated by white space or nothing, and may take one line or many. An unlabelled
+bracket around a tree, `( (S ...) )`, gives `Tree("", [...])`, also if it has several children.
+White space is ASCII white space: a no-break or thin space is part of a word.
 
-Round brackets as words are `-LRB-` and `-RRB-`. Written as they are, `(PUNCT ()` and `(PUNCT ))`,
-they are read too, a closing one if its tag is -RRB- or an opening one comes before it in the tree.
+Round brackets as words are `-LRB-` and `-RRB-`. The reader also accepts unescaped ones:
+`(PUNCT ()`, and `(PUNCT ))` if its tag is -RRB- or an opening bracket precedes it in the tree.
 
-Words may stand in brackets of their own, `(NN (dog))`, if that is so in the whole tree. In other
-trees a node that has only a label is punctuation, `(.)` for `(. .)`, if its label has no letter or
-digit, and otherwise a node without a word.
+Words may have their own brackets, `(NN (dog))`, if all words of the tree have. In other trees a
+node with only a label is punctuation, `(.)` for `(. .)`, if the label has no letter or digit;
+otherwise it is a node without a word.
 
-What is left out, with a warning to the logger `rnnparse` that counts: malformed trees (see
-`rnnparse.trees.recovery`), trees without a word, `(())`, nodes without a word, `(HYPH )`, inside
-trees, and comments, that is, lines between trees that begin with `#`. Lines between trees that
-begin with `*x*` (the licence heads of Penn's Switchboard and Brown files) are passed over.
+The reader skips malformed trees (see `rnnparse.trees.recovery`), trees without words such as
+`(())`, nodes without words such as `(HYPH )`, and comments: lines between trees that begin with
+`#`. A warning to the logger `rnnparse` counts them. It silently skips lines between trees that
+begin with `*x*`, the licence headers of Penn's Switchboard and Brown files.
 """
 
 from __future__ import annotations
@@ -43,14 +43,14 @@ from rnnparse.trees.sources import decoded, find_files, open_text, read_lines
 from rnnparse.trees.style import DEFAULT_STYLE, TreebankStyle
 
 Source = str | os.PathLike[str] | TextIO
-"""What trees are read from; see `read_trees`."""
+"""A source of trees; see `read_trees`."""
 
 EMPTY = "(())"
-"""What is written for a sentence without a tree."""
+"""Output for a sentence without a tree."""
 
 _log = logging.getLogger("rnnparse")
-_SHOWN = 3  # malformed trees that are named
-_BRACKETED = "tree(s) whose words stand in brackets of their own"
+_SHOWN = 3  # most malformed trees in warnings
+_BRACKETED = "tree(s) with brackets around each word"
 _NOT_IN_TOKEN = re.compile("[ \t\n\r\f\v\0\ud800-\udfff]")
 _SPECIAL = re.compile("[() \t\n\r\f\v\0\ud800-\udfff]")
 ESCAPES = {
@@ -63,7 +63,7 @@ ESCAPES = {
     "/": "\\/",
     "*": "\\*",
 }
-"""What treebanks write in place of a character: all of them for round brackets, some for others."""
+"""Escapes of characters. All treebanks escape round brackets; some also escape others."""
 
 _UNESCAPED = {escape: character for character, escape in ESCAPES.items()}
 _ESCAPED = re.compile(r"-[LR][RSC]B-|\\[/*]")
@@ -77,27 +77,27 @@ def read_trees(
     style: TreebankStyle = DEFAULT_STYLE,
     keep_empty: bool = False,
 ) -> Iterator[Tree]:
-    """Read trees one by one; memory holds a few trees at a time.
+    """Read trees one by one; only a few are in memory at a time.
 
     Args:
         source: a file (gzip is recognised), a folder (its files that end in .mrg, .ptb, .tree,
             .trees, .psd or .parse, each also with .gz, in sorted order, subfolders included), a
             glob pattern, "-" for standard input, "nltk:NAME" for a bracket corpus of NLTK
             ("nltk:treebank", "nltk:cess_esp"), or an open text file.
-        encoding: of files and standard input, in place of the style's; a byte-order mark of UTF-8
-            is passed over.
-        style: the conventions of the treebank. Of these, reading takes `encoding`, `strict` and
-            `lemmas`; the others are for `rnnparse.trees.cleaning.clean`.
-        keep_empty: whether trees without a word come out as `Tree("", [])` in their place.
+        encoding: encoding of files and standard input; overrides that of the style. A UTF-8
+            byte-order mark is skipped.
+        style: conventions of the treebank. The reader uses `encoding`, `strict` and `lemmas`;
+            `rnnparse.trees.clean` uses the others.
+        keep_empty: whether trees without words are returned as `Tree("", [])`.
 
     Returns:
-        Trees as they stand in the file: leaves are words in escaped form (`-LRB-`), traces and
-        functional tags are kept. Malformed trees are left out, with a warning that counts them.
+        An iterator over the trees as the file has them: leaves are escaped words (`-LRB-`), and
+        traces and function tags are kept. Malformed trees are skipped; a warning counts them.
 
     Raises:
-        TreebankError: at once where nothing is found at `source`; while iterating, after the
-            trees before it, for what is unreadable, and for what is malformed if the style is
-            strict or no tree is well-formed, with line and column.
+        TreebankError: at once if `source` has no files; while iterating, after the trees before
+            it, if text cannot be read. Malformed trees raise it, with line and column, if the
+            style is strict or the source has no well-formed tree.
     """
     if encoding is not None:
         style = replace(style, encoding=encoding)
@@ -114,41 +114,42 @@ def load_trees(
     """All trees of `source` as a list; arguments and errors as for `read_trees`.
 
     Raises:
-        TreebankError: also where there is no tree.
+        TreebankError: as `read_trees`, or there are no trees.
     """
     trees = list(read_trees(source, encoding=encoding, style=style, keep_empty=keep_empty))
     if not trees:
-        raise TreebankError("no tree in here; expected trees in brackets", source_name(source))
+        raise TreebankError(
+            "no trees in this file; expected trees in brackets", source_name(source)
+        )
     return trees
 
 
 def format_tree(tree: Tree) -> str:
     """The tree in Penn brackets on one line; round brackets in words and labels are escaped.
 
-    A tree without label and children, which stands for a sentence without a tree, is `(())`. Nodes
-    without a label are written where the reader takes them: at the root, and as the first child of
-    one that has none.
+    The empty tree `Tree("", [])` (a sentence without a tree) is `(())`. A node may lack a label
+    where the reader allows it: at the root, and as the first child of a node without a label.
 
     Raises:
-        ValueError: the format cannot hold the tree: another node without children or label, a
-            word that does not stand alone under its tag, or what `escape_token` rejects.
+        ValueError: another node has no children or no label, a word has siblings, or
+            `escape_token` rejects a word or label.
     """
     return EMPTY if not tree and not tree.label() else _format(tree)
 
 
 def write_trees(trees: Iterable[Tree], path: str | os.PathLike[str]) -> int:
-    """Write trees, one a line; the file appears only when it is complete.
+    """Write trees, one per line; the file appears only when it is complete.
 
     Args:
-        trees: read as they are written; may be a generator.
-        path: the file, compressed where its name ends in `.gz`; "-" for standard output.
+        trees: any iterable; a generator is consumed tree by tree.
+        path: the file, compressed if its name ends in `.gz`; "-" for standard output.
 
     Returns:
-        How many trees were written.
+        The number of trees.
 
     Raises:
         TreebankError: the file cannot be written.
-        ValueError: a tree cannot be written, see `format_tree`; an old file at `path` stays.
+        ValueError: a tree cannot be written (see `format_tree`); `path` then keeps its old file.
     """
     count = 0
     with open_output(os.fspath(path)) as stream:
@@ -160,7 +161,7 @@ def write_trees(trees: Iterable[Tree], path: str | os.PathLike[str]) -> int:
 
 @contextmanager
 def open_output(path: str) -> Iterator[TextIO]:
-    """Open a file for writing as `write_trees` does: it appears only when it is complete.
+    """Open a file for writing; it appears only when it is complete.
 
     Raises:
         TreebankError: the file cannot be written.
@@ -190,44 +191,46 @@ def open_output(path: str) -> Iterator[TextIO]:
 
 
 def escape_token(token: str, also: str = "") -> str:
-    """A word as trees hold it: `Solano(r)` gives `Solano-LRB-r-RRB-`.
+    """The escaped form of a word, as trees hold it: `Solano(r)` gives `Solano-LRB-r-RRB-`.
 
-    A word in escaped form stays as it is.
+    Escapes that the word already has are kept.
 
     Args:
         token: the word.
-        also: which characters besides round brackets are escaped, out of `[]{}/*`. The format
-            needs none of them, and treebanks differ.
+        also: further characters to escape, from `[]{}/*`. The format does not require them;
+            treebanks differ.
 
     Raises:
-        ValueError: the word is empty, or has ASCII white space, NUL or a lone surrogate in it.
+        ValueError: the word is empty or contains ASCII white space, NUL or a lone surrogate.
     """
     if not token:
-        raise ValueError("an empty word cannot stand in a tree")
-    found = _NOT_IN_TOKEN.search(token)
-    if found:
-        raise ValueError(f"a word in a tree cannot hold the character {found[0]!r}: {token!r}")
+        raise ValueError("a word in a tree cannot be empty")
+    forbidden = _NOT_IN_TOKEN.search(token)
+    if forbidden:
+        raise ValueError(
+            f"a word in a tree cannot contain the character {forbidden[0]!r}: {token!r}"
+        )
     if not also:
         return token.replace("(", "-LRB-").replace(")", "-RRB-")
     return escape_characters(token, "()" + also)
 
 
 def escape_characters(text: str, characters: str) -> str:
-    """Any text with these characters, out of those in `ESCAPES`, escaped where they are not yet."""
+    """Escape the given characters (keys of `ESCAPES`) in a text; existing escapes are kept."""
     return _ESCAPED_OR_PLAIN.sub(
         lambda part: ESCAPES[part[0]] if part[0] in characters else part[0], text
     )
 
 
 def unescape_token(token: str) -> str:
-    """The word as people write it: `-LRB-` gives `(`, `-LSB-` `[`, `-LCB-` `{`, `1\\/2` `1/2`."""
+    """The unescaped word: `-LRB-` gives `(`, `-LSB-` `[`, `-LCB-` `{`, `1\\/2` `1/2`."""
     if "B-" not in token and "\\" not in token:
         return token
     return _ESCAPED.sub(lambda part: _UNESCAPED[part[0]], token)
 
 
 def source_name(source: Source | Path | None) -> str:
-    """What messages call a source."""
+    """The name of a source in messages."""
     if source is None or source == "-":
         return "<stdin>"
     if isinstance(source, (str, os.PathLike)):
@@ -237,14 +240,14 @@ def source_name(source: Source | Path | None) -> str:
 
 
 _File = tuple[str, bool, AbstractContextManager[TextIO]]
-"""Name, whether it is of an NLTK corpus, and how to open it."""
+"""Name, whether it belongs to an NLTK corpus, and how to open it."""
 
 
 def _open_all(source: Source, style: TreebankStyle) -> Iterator[_File]:
-    """The files of a source, each opened when its turn comes.
+    """The files of a source; each is opened in its turn.
 
     Raises:
-        TreebankError: at once where nothing is found.
+        TreebankError: at once if there are none.
     """
     encoding = style.encoding or "utf-8"
     if not isinstance(source, (str, os.PathLike)):
@@ -263,7 +266,7 @@ def _read_all(files: Iterator[_File], style: TreebankStyle, keep_empty: bool) ->
     """Trees of all files in turn."""
     notes, is_empty = _Notes(), True
     for name, is_corpus, opening in files:
-        # As NLTK's own reader does, lemmas are left out.
+        # Like NLTK's own reader, skip lemmas.
         lemmas = style.lemmas or is_corpus
         scanner = TreeScanner(name, lemmas=lemmas, keep_empty=keep_empty)
         with opening as stream:
@@ -299,10 +302,10 @@ def _read_strictly(pieces: Iterable[tuple[int, int, str]], scanner: TreeScanner)
 
 
 class _Notes:
-    """Counts what was left out and where it first happened, over all files of one source.
+    """Counts skipped text over all files of one source, with the place of its first occurrence.
 
     Attributes:
-        errors: those of each file.
+        errors: one list per file, filled while the file is read.
     """
 
     def __init__(self) -> None:
@@ -311,14 +314,14 @@ class _Notes:
         self._first: dict[str, str] = {}
 
     def add(self, scanner: TreeScanner) -> None:
-        """Count what a scanner noted of its file."""
-        noted = {
+        """Add the counts of one file."""
+        skipped = {
             "empty tree(s)": scanner.empty_trees,
             "node(s) without a word": scanner.empty_nodes,
             "comment line(s)": scanner.comments,
             _BRACKETED: scanner.bracketed,
         }
-        for what, places in noted.items():
+        for what, places in skipped.items():
             if places:
                 self._counts[what] += len(places)
                 line, column = places[0]
@@ -345,14 +348,14 @@ class _Notes:
         }
         bracketed = parts.pop(_BRACKETED, None)
         if parts:
-            _log.warning("left out %s", "; ".join(parts.values()))
+            _log.warning("skipped %s", "; ".join(parts.values()))
         if bracketed:
             _log.warning("read %s", bracketed)
 
 
 def _format(tree: Tree) -> str:
     pieces: list[str] = []
-    # Only the root may lack a label, and the first child of a node that lacks one.
+    # Only the root, and the first child of a node without a label, may lack a label.
     pending: list[tuple[Tree | str, bool]] = [(tree, True)]
     while pending:
         node, may_lack_label = pending.pop()
@@ -361,7 +364,7 @@ def _format(tree: Tree) -> str:
             continue
         if not node.label() and not may_lack_label:
             raise ValueError(
-                "only a root above other nodes can go without a label, and the first node below it"
+                "only the root, and the first child of a root without a label, may lack a label"
             )
         label = _checked(node.label()) if node.label() else ""
         if label and len(node) == 1 and isinstance(node[0], str):
@@ -369,8 +372,8 @@ def _format(tree: Tree) -> str:
             continue
         if not node or not all(isinstance(child, Tree) for child in node):
             raise ValueError(
-                f"the node {label!r} cannot be written in brackets: expected one word, or only "
-                f"nodes, below it, found {list(node)!r:.80}"
+                f"the node {label!r} cannot be written in brackets: expected one word or only "
+                f"nodes as its children, found {list(node)!r:.80}"
             )
         pieces.append(f" ({label}")
         pending.append((")" if label else " )", False))
@@ -389,7 +392,7 @@ def _checked(text: str) -> str:
 @contextmanager
 def _create(path: Path, compress: bool) -> Iterator[TextIO]:
     with open(path, "xb") as file:
-        # mtime=0 and no name inside: equal trees give equal bytes.
+        # With mtime=0 and without a name, equal trees give equal bytes.
         binary: Any = gzip.GzipFile("", "wb", fileobj=file, mtime=0) if compress else file
         with io.TextIOWrapper(cast(Any, binary), encoding="utf-8", newline="\n") as stream:
             yield stream

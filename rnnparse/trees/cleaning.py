@@ -1,4 +1,4 @@
-"""From treebank trees to the trees a parser learns: no traces, no functional tags, root TOP."""
+"""Clean treebank trees for training: no traces, no function tags, root TOP."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from rnnparse.trees.scanner import ROOT_LABELS
 from rnnparse.trees.style import DEFAULT_STYLE, SEPARATORS, TreebankStyle
 
 ROOT = "TOP"
-"""The label of every cleaned tree's root."""
+"""Root label of cleaned trees."""
 
 _NONE = "-NONE-"
 _SUSPECT = re.compile(r"0|\*(-\d+)?|\*\S*[^\W\d_]\S*\*(-\d+)?")
@@ -22,13 +22,13 @@ _SUSPECT = re.compile(r"0|\*(-\d+)?|\*\S*[^\W\d_]\S*\*(-\d+)?")
 
 @dataclass
 class Removals:
-    """What cleaning took out of the trees of a treebank, and what it kept that looks alike.
+    """Counts of what cleaning removed from a treebank, and of kept words that look like traces.
 
     Attributes:
-        nodes: dropped nodes by category.
-        traces: traces as (category, word), those tagged -NONE- left out.
-        suspects: words that were kept and look like traces, as (category, word).
-        phrases: categories that stand above other nodes.
+        nodes: removed nodes, by category.
+        traces: removed traces as (category, word), except those tagged -NONE-.
+        suspects: kept words that look like traces, as (category, word).
+        phrases: categories of nodes above other nodes.
     """
 
     nodes: Counter[str] = field(default_factory=Counter)
@@ -37,8 +37,8 @@ class Removals:
     phrases: set[str] = field(default_factory=set)
 
     def likely_traces(self) -> Counter[tuple[str, str]]:
-        """The suspects that are most likely traces: names between asterisks, `*-1`, and `0` or `*`
-        where a phrase is expected."""
+        """The most likely traces among the suspects: names between asterisks, `*-1`, and `0` or
+        `*` in place of a phrase."""
         return Counter(
             {
                 (category, word): count
@@ -51,23 +51,23 @@ class Removals:
 def clean(
     tree: Tree, style: TreebankStyle = DEFAULT_STYLE, removals: Removals | None = None
 ) -> Tree | None:
-    """A new tree in the form that grammars are read off and parsers put out.
+    """A new tree in the form that grammars are estimated from and parsers return.
 
-    Labels become categories; traces and nodes that the style drops go, and with them every node
-    that they leave empty; a node that is the only child of a node of its own label is merged with
-    it. The outer bracket (no label, TOP, ROOT, S1, VROOT) becomes TOP, or TOP is put above where
-    there is none. `clean(clean(t)) == clean(t)`.
+    Labels become categories. Traces and nodes that the style drops are removed, with every node
+    that becomes empty. A node whose only child has the same label is merged with it. The outer
+    bracket (no label, TOP, ROOT, S1, VROOT) becomes TOP; a tree without one gets TOP as its root.
+    `clean(clean(t)) == clean(t)`.
 
     Args:
         tree: as a treebank has it.
         style: the treebank's conventions.
-        removals: counts what is taken out, if it is given.
+        removals: if given, counts what is removed.
 
     Returns:
-        The cleaned tree, or None where no word is left.
+        The cleaned tree, or None if no words remain.
 
     Raises:
-        TreebankError: a word that does not stand alone under its tag.
+        TreebankError: a word has siblings in the tree.
     """
     body = _strip(tree, style, removals)
     while body is not None and body.label() in ROOT_LABELS and not _is_preterminal(body):
@@ -79,16 +79,16 @@ def clean(
 
 
 def prune(tree: Tree, style: TreebankStyle = DEFAULT_STYLE) -> Tree | None:
-    """The tree without traces and dropped nodes, otherwise as the treebank has it.
+    """The tree without traces and dropped nodes, otherwise unchanged.
 
-    Labels keep their functional parts, which EVALB cuts by its own rules; they are cut only at
-    separators that the style has besides `SEPARATORS`.
+    Labels keep their function tags, which EVALB cuts by its own rules; they are cut only at
+    separators of the style that are not in `SEPARATORS`.
 
     Returns:
-        A new tree, or None where no word is left.
+        A new tree, or None if no words remain.
 
     Raises:
-        TreebankError: a word that does not stand alone under its tag.
+        TreebankError: a word has siblings in the tree.
     """
     further = tuple(sign for sign in style.separators if sign not in SEPARATORS)
     labels = TreebankStyle(separators=further)
@@ -101,14 +101,14 @@ def _strip(
     removals: Removals | None,
     labels: TreebankStyle | None = None,
 ) -> Tree | None:
-    """Cleaning but for the root; iterative, because trees may be deeper than Python's stack.
+    """Clean all but the root; iterative, because trees may be deeper than Python's stack.
 
     Args:
-        labels: cuts the labels of the new tree, in which no nodes are merged; None for those of
-            `clean`.
+        labels: style that cuts the labels of the new tree, whose nodes are not merged; None to
+            cut and merge as `clean` does.
     """
     top = Tree("", [])
-    # Each entry: the new node, its parent, the children of the old node that are still to come.
+    # Each entry: the new node, its parent, and the remaining children of the old node.
     opened: list[tuple[Tree, Tree, Iterator[Tree]]] = []
 
     def enter(node: Tree, parent: Tree) -> None:
@@ -129,8 +129,9 @@ def _strip(
             return
         if not all(isinstance(child, Tree) for child in node):
             raise TreebankError(
-                "expected one word alone under its tag, found among the children of the node "
-                f"{node.label()!r}: {[child for child in node if not isinstance(child, Tree)]}"
+                "expected each word to be the only child of its tag, but the node "
+                f"{node.label()!r} has several children, among them the words "
+                f"{[child for child in node if not isinstance(child, Tree)]}"
             )
         if removals is not None:
             removals.phrases.add(category)
@@ -156,36 +157,36 @@ def _is_preterminal(tree: Tree) -> bool:
 
 
 def words(tree: Tree) -> list[str]:
-    """The words in order, in escaped form; works at any depth (`Tree.leaves` recurses)."""
-    found = []
+    """The escaped words in order; works at any depth (`Tree.leaves` recurses)."""
+    leaves = []
     pending = [tree]
     while pending:
         node = pending.pop()
         if isinstance(node, Tree):
             pending.extend(reversed(node))
         else:
-            found.append(node)
-    return found
+            leaves.append(node)
+    return leaves
 
 
 def tags(tree: Tree) -> list[str]:
-    """The part-of-speech tags in order, one for each word that stands alone under its tag."""
-    found = []
+    """The part-of-speech tags in order."""
+    labels = []
     pending = [tree]
     while pending:
         node = pending.pop()
         if _is_preterminal(node):
-            found.append(node.label())
+            labels.append(node.label())
         else:
             pending.extend(child for child in reversed(node) if isinstance(child, Tree))
-    return found
+    return labels
 
 
 def set_words(tree: Tree, words: Iterable[str]) -> None:
-    """Put words in place of those of a tree, in order; each stands alone under its tag.
+    """Replace the words of a tree, in order. Each word must be the only child of its tag.
 
     Raises:
-        ValueError: fewer words than the tree has.
+        ValueError: there are fewer words than the tree has.
     """
     following = iter(words)
     pending = [tree]
@@ -194,7 +195,7 @@ def set_words(tree: Tree, words: Iterable[str]) -> None:
         if _is_preterminal(node):
             word = next(following, None)
             if word is None:
-                raise ValueError("fewer words than the tree has")
+                raise ValueError("there are fewer words than the tree has")
             node[0] = word
         else:
             pending.extend(child for child in reversed(node) if isinstance(child, Tree))

@@ -1,4 +1,4 @@
-"""A treebank's trees beside their cleaned form, with warnings that count what was left out."""
+"""Read a treebank and clean its trees; warnings count what cleaning removes."""
 
 from __future__ import annotations
 
@@ -13,24 +13,23 @@ from rnnparse.trees.cleaning import Removals, clean
 from rnnparse.trees.style import TreebankStyle
 
 _log = logging.getLogger("rnnparse")
-_SHOWN = 3  # examples
+_SHOWN = 3  # most examples in a warning
 
 
 def read_clean(
     source: Source, style: TreebankStyle, *, keep_empty: bool = False
 ) -> Iterator[tuple[Tree, Tree | None]]:
-    """Trees as a treebank has them, each with its cleaned form.
+    """The trees of a treebank, each with its cleaned form.
 
-    What cleaning leaves out is counted in warnings at the end: trees that hold nothing but traces,
-    nodes that the style drops, and traces that are not tagged -NONE-; so are words that look like
-    traces and were kept.
+    Warnings at the end count trees that hold only traces, nodes that the style drops, traces that
+    are not tagged -NONE-, and kept words that look like traces.
 
     Args:
         source, keep_empty: as for `read_trees`.
-        style: the conventions of the treebank.
+        style: conventions of the treebank.
 
     Returns:
-        Pairs of a tree and its cleaned form, which is None where no word is left.
+        Pairs of a tree and its cleaned form, which is None if no words remain.
 
     Raises:
         TreebankError: as `read_trees`.
@@ -42,19 +41,19 @@ def read_clean(
         yield tree, cleaned
     name = source_name(source)
     if without_words:
-        _log.warning("%s: %d tree(s) hold nothing but traces", name, without_words)
-    left_out = []
+        _log.warning("%s: %d tree(s) hold only traces", name, without_words)
+    removed = []
     if removals.nodes:
         labels = ", ".join(sorted(removals.nodes))
-        left_out.append(f"{removals.nodes.total()} node(s) labelled {labels} (--drop)")
+        removed.append(f"{removals.nodes.total()} node(s) labelled {labels} (--drop)")
     if removals.traces:
-        left_out.append(f"{_examples(removals.traces, 'trace(s)')} (--traces)")
-    if left_out:
-        _log.warning("%s: left out %s", name, " and ".join(left_out))
+        removed.append(f"{_examples(removals.traces, 'trace(s)')} (--traces)")
+    if removed:
+        _log.warning("%s: removed %s", name, " and ".join(removed))
     suspects = removals.likely_traces()
     if suspects:
         _log.warning(
-            "%s: kept %s; if they are traces, leave them out with --traces",
+            "%s: kept %s; if they are traces, remove them with --traces",
             name,
             _examples(suspects, "word(s) that look like traces"),
         )

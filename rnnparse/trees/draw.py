@@ -10,20 +10,20 @@ from nltk.tree.prettyprinter import TreePrettyPrinter
 from rnnparse.trees.brackets import unescape_token
 
 _NO_LABEL = "()"
-_LARGE = 150  # nodes; such a tree is wider or higher than a terminal
+_LARGE = 150  # nodes; larger trees do not fit a terminal
 
 
 def pretty(tree: Tree, width: int = 100) -> str:
-    """The tree drawn with Unicode lines: top down where it fits, else one node a line.
+    """A drawing of a tree with Unicode lines: top-down if it fits, else one node per line.
 
     Args:
-        tree: its words in escaped form; they are drawn as people write them.
-        width: columns that a top-down drawing may have.
+        tree: a tree with escaped words; the drawing shows them unescaped.
+        width: most columns of a top-down drawing.
 
     Returns:
-        Lines without a newline at the end.
+        The lines, without a final newline.
     """
-    # Larger trees do not fit anyway, and NLTK's drawing recurses.
+    # NLTK's drawing recurses, and larger trees do not fit.
     if sum(1 for _ in _nodes(tree)) <= _LARGE:
         drawing = _top_down(tree)
         if all(len(line) <= width for line in drawing):

@@ -1,4 +1,4 @@
-"""The treebank that comes with the package; `treebanks/README.md` says how it was made."""
+"""The treebank that comes with the package, described in `treebanks/README.md`."""
 
 from __future__ import annotations
 
@@ -14,17 +14,17 @@ _PACKAGE = Path(__file__).resolve().parents[1]
 
 
 def embedded_treebank(part: Part) -> Path:
-    """The file of one part of the embedded treebank: Penn brackets, one tree a line.
+    """The file of one part of the embedded treebank: Penn brackets, one tree per line.
 
     Args:
         part: `train` (1,600 trees), `dev` or `test` (200 trees each).
 
     Raises:
-        TreebankError: no such part, or the installation lacks the file.
+        TreebankError: the part does not exist, or the installation lacks the file.
     """
     if part not in PARTS:
         raise TreebankError(f"the embedded treebank has the parts {', '.join(PARTS)}, not {part!r}")
-    # Installed, the folder lies in the package; in a checkout, beside it.
+    # The folder is inside an installed package, and beside it in a checkout.
     folders = (_PACKAGE / "treebanks", _PACKAGE.parent / "treebanks")
     for folder in folders:
         path = folder / f"{part}.mrg"

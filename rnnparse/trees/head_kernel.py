@@ -1,4 +1,4 @@
-"""Finding heads on label ids in compiled code; apart from `heads`, because numba loads slowly."""
+"""Find heads on label ids in compiled code; separate from `heads`, because numba loads slowly."""
 
 from __future__ import annotations
 
@@ -18,10 +18,10 @@ def find_head(
     label_ids: NDArray,
     default_right: bool,
 ) -> int:
-    """The index of the head among the first n of `kids`; as `HeadTable.find` on their labels.
+    """The index of the head among the first n of `kids`, as `HeadTable.find` on their labels.
 
     Args:
-        parent: label id; one outside the compiled labels has no rules.
+        parent: label id; ids outside the compiled labels have no rules.
         kids: int[≥n], label ids of the children; n ≥ 1.
         rule_ptr … default_right: `CompiledHeads.arrays`.
     """

@@ -1,6 +1,6 @@
-"""Head tables: which child of a constituent is its head, as data.
+"""Head tables: rules that find the head child of a constituent.
 
-The text format, one rule a line, blank lines and lines that begin with `#` ignored:
+In the text format each line is a rule; blank lines and lines that begin with `#` are ignored:
 
     *    left                      # the first child, for parents (or cases) without a rule
     NP   right-any  NN NNS NNP     # from the right, the first child with any of these labels
@@ -8,9 +8,9 @@ The text format, one rule a line, blank lines and lines that begin with `#` igno
     PP   right      IN TO          # from the right, the first IN; else from the right, the first TO
     PP   right                     # else the last child, whatever its label
 
-(The remarks above are not part of the format: only whole lines are comments, since `#` is a tag
-of the Penn Treebank.) A parent's rules are tried in the order of their lines. The line `*` is
-required once and has only `left` or `right`.
+(The remarks on the right are not part of the format: `#` is a tag of the Penn Treebank, so only
+whole lines are comments.) A parent's rules are tried in the order of their lines. The line `*` is
+required once, with only `left` or `right`.
 """
 
 from __future__ import annotations
@@ -41,8 +41,8 @@ class HeadRule:
         labels: basic labels. Empty with "left" or "right": the first or last child itself.
 
     Raises:
-        ConfigError: another direction, a label that the text format cannot hold, or an "any" rule
-            without labels.
+        ConfigError: the direction is unknown, a label is invalid in the text format, or an "any"
+            rule has no labels.
     """
 
     direction: str
@@ -60,7 +60,7 @@ class HeadRule:
             _check_label(label)
 
     def find(self, children: Sequence[str]) -> int | None:
-        """The index of the head among one or more children, or None where no label matches."""
+        """The index of the head among one or more children, or None if no label matches."""
         indices = range(len(children))
         if self.direction.startswith("right"):
             indices = indices[::-1]
@@ -76,14 +76,14 @@ class HeadRule:
 
 @dataclass(frozen=True)
 class HeadTable:
-    """The rules of every parent label and the side for what they leave open.
+    """Head rules by parent label, and a default.
 
     Attributes:
-        rules: parent label to the rules that are tried in order.
-        default: "left" (first child) or "right" (last child) where no rule finds a head.
+        rules: for each parent label its rules, tried in order.
+        default: "left" (first child) or "right" (last child), if no rule finds a head.
 
     Raises:
-        ConfigError: a parent label that the text format cannot hold, or another default.
+        ConfigError: a parent label is invalid in the text format, or the default is unknown.
     """
 
     rules: Mapping[str, tuple[HeadRule, ...]]
@@ -114,10 +114,10 @@ class HeadTable:
 
     @classmethod
     def load(cls, path: str | os.PathLike[str]) -> HeadTable:
-        """Read a table in the text format of this module's description.
+        """Read a table in the text format of the module docstring.
 
         Raises:
-            ConfigError: the file cannot be read or a line is malformed, with file and line.
+            ConfigError: the file cannot be read, or a line is malformed; names file and line.
         """
         try:
             text = Path(path).read_text(encoding="utf-8-sig")
@@ -128,7 +128,7 @@ class HeadTable:
 
     @classmethod
     def from_text(cls, text: str, name: str = "head rules") -> HeadTable:
-        """Parse the text format; `name` stands before the line number in errors.
+        """Parse the text format; errors begin with `name` and the line number.
 
         Raises:
             ConfigError: a line is malformed, or the line `*` is missing.
@@ -170,10 +170,10 @@ class HeadTable:
             child_labels: basic labels of its one or more children.
 
         Raises:
-            ValueError: no children.
+            ValueError: there are no children.
         """
         if not child_labels:
-            raise ValueError(f"the node {label!r} has no child that could be its head")
+            raise ValueError(f"the node {label!r} has no children")
         for rule in self.rules.get(label, ()):
             head = rule.find(child_labels)
             if head is not None:
@@ -181,10 +181,10 @@ class HeadTable:
         return 0 if self.default == "left" else len(child_labels) - 1
 
     def compile(self, labels: Sequence[str]) -> CompiledHeads:
-        """The table over label ids, for `rnnparse.trees.head_kernel.find_head`.
+        """The table on label ids, for `rnnparse.trees.head_kernel.find_head`.
 
         Args:
-            labels: label of each id. Labels of rules that are not among them are dropped.
+            labels: label of each id. Labels of rules that are not among these are dropped.
         """
         ids = {label: i for i, label in enumerate(labels)}
         rule_ptr, label_ptr = [0], [0]
@@ -193,8 +193,8 @@ class HeadTable:
         for label in labels:
             for rule in self.rules.get(label, ()):
                 direction = DIRECTIONS.index(rule.direction)
-                # Without labels a rule takes the child at its end; with labels of which none is
-                # left it would take nothing, so the two get different codes.
+                # A rule without labels takes the first or last child; a rule whose labels were
+                # all dropped finds nothing. Hence their codes differ.
                 directions.append(direction if rule.labels else direction + len(DIRECTIONS))
                 label_ids += [ids[name] for name in rule.labels if name in ids]
                 label_ptr.append(len(label_ids))
@@ -210,14 +210,14 @@ class HeadTable:
 
 @dataclass(frozen=True)
 class CompiledHeads:
-    """A head table over label ids 0 … L-1, with R rules; what numba kernels take.
+    """A head table on label ids 0 … L-1, with R rules, as arrays for numba kernels.
 
     Attributes:
         rule_ptr: int32[L+1]; the rules of parent p are rule_ptr[p] … rule_ptr[p+1]-1.
         rule_direction: int32[R]; index into `DIRECTIONS`, plus 4 for a rule without labels.
         label_ptr: int32[R+1]; the labels of rule r are label_ids[label_ptr[r]:label_ptr[r+1]].
         label_ids: int32[M].
-        default_right: whether the last child is the head where no rule finds one, else the first.
+        default_right: whether the last child, else the first, is the default head.
     """
 
     rule_ptr: NDArray[np.int32]
@@ -242,4 +242,4 @@ class CompiledHeads:
 
 def _check_label(label: str) -> None:
     if not label or label.split() != [label]:
-        raise ConfigError(f"a label in a head table cannot be empty or hold spaces: {label!r}")
+        raise ConfigError(f"a label in a head table cannot be empty or contain spaces: {label!r}")

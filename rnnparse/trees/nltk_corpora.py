@@ -1,4 +1,4 @@
-"""The files of the bracket corpora that NLTK knows by name."""
+"""The files of NLTK's bracketed corpora."""
 
 from __future__ import annotations
 
@@ -14,10 +14,10 @@ from nltk.corpus.util import LazyCorpusLoader
 from rnnparse.errors import TreebankError
 
 PREFIX = "nltk:"
-_NO_BRACKETS = "this NLTK corpus does not hold trees in brackets"
-_XML = f"{_NO_BRACKETS} but XML; convert it to brackets first, and give the file"
+_NO_BRACKETS = "this NLTK corpus is not in bracket format"
+_XML = f"{_NO_BRACKETS} but XML; convert it to brackets and pass the file"
 
-# Not `import nltk.corpus`: as an attribute of nltk this is a lazy stand-in for the module.
+# `import nltk.corpus` would give a lazy proxy of the module.
 _corpora = importlib.import_module("nltk.corpus")
 
 
@@ -25,11 +25,11 @@ def corpus_files(name: str) -> Iterator[tuple[str, str | None, io.BytesIO]]:
     """Path, encoding and content of each file of an NLTK corpus.
 
     Args:
-        name: the corpus as NLTK calls it: `treebank`, `ptb`, `cess_esp`, `floresta` …
+        name: NLTK's name of the corpus: `treebank`, `ptb`, `cess_esp`, `floresta` …
 
     Raises:
-        TreebankError: at once if there is no such corpus, its data is not downloaded, or it is not
-            in brackets; while iterating if a file cannot be read.
+        TreebankError: at once if the corpus does not exist, is not downloaded, or is not in
+            brackets; while iterating if a file cannot be read.
     """
     source = PREFIX + name
     reader = getattr(_corpora, name, None)
@@ -51,7 +51,7 @@ def corpus_files(name: str) -> Iterator[tuple[str, str | None, io.BytesIO]]:
         raise TreebankError(_NO_BRACKETS, source)
     if not files:
         raise TreebankError(
-            f"NLTK finds no file of this corpus; it looks for {reader._fileids} in {reader.root}",
+            f"NLTK finds no files of this corpus; it looks for {reader._fileids} in {reader.root}",
             source,
         )
     return _contents(reader, files, source)

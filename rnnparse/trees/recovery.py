@@ -1,9 +1,9 @@
-"""Going on after a malformed tree: it is lost, and those before and after it are read.
+"""Skip a malformed tree and read the trees before and after it.
 
-Where does the next tree begin? Lines are compared by where their text begins: a line whose text is
-an opening bracket, no further to the right than that of the line where the malformed tree begins,
-may begin a tree. Trees come out only when it is clear that they have ended, with the next such line
-or with their own: a bracket too many early in a tree would otherwise give pieces of it.
+Indentation shows where the next tree may begin: at a line that begins with an opening bracket and
+is indented no further than the first line of the malformed tree. A tree is returned only at such a
+line, or at the end of its own line. Otherwise an extra bracket early in a tree would yield
+fragments of it.
 """
 
 from __future__ import annotations
@@ -21,38 +21,38 @@ from rnnparse.trees.scanner import ROOT_LABELS, TreeScanner
 Piece = tuple[int, int, str]
 """Line number, columns before the piece, text; see `rnnparse.trees.sources.read_lines`."""
 
-_HELD = 64  # trees on one line that are held back at most
-_STARTS = 500  # lines within a tree that may begin the next one, at most
-_FEW_STARTS = 20  # the same in a file with malformed trees where no tree had such lines
+_HELD = 64  # most trees of one line that are held back
+_STARTS = 500  # most lines within a tree that may begin the next one
+_FEW_STARTS = 20  # the same in a file with malformed trees whose other trees had no such lines
 _FIRST_LABEL = re.compile(r"\s*\(\s*([^()\s]*)", re.ASCII)
 
 
 class Recovery:
-    """Feeds a scanner and goes on after errors.
+    """Feeds a scanner and continues after errors.
 
     Attributes:
-        errors: of the malformed trees, in order.
+        errors: one per malformed tree, in order.
     """
 
     def __init__(self, scanner: TreeScanner) -> None:
         self.errors: list[TreebankError] = []
         self._scanner = scanner
         self._held: deque[Tree] = deque()
-        self._again: deque[Piece] = deque()  # to be read again
-        self._kept: list[Piece] = []  # from the first line on that may begin the next tree
+        self._again: deque[Piece] = deque()  # pieces to read again
+        self._kept: list[Piece] = []  # since the first line that may begin the next tree
         self._starts = 0
         self._skipping = False
         self._after_blank = False
         self._indent = sys.maxsize
-        self._line = 0  # where the present block of lines begins
-        self._unindented = False  # whether trees of this file have lines in column 1 inside them
+        self._line = 0  # first line of the present block
+        self._unindented = False  # whether trees of this file have inner lines without indent
         self._roots: set[str] = set()
 
     def read(self, pieces: Iterator[Piece]) -> Iterator[Tree]:
         """The well-formed trees of a file.
 
         Raises:
-            TreebankError: from the pieces, that is, for what cannot be read or decoded.
+            TreebankError: text cannot be read or decoded.
         """
         while True:
             piece = self._again.popleft() if self._again else next(pieces, None)
@@ -96,7 +96,7 @@ class Recovery:
             yield self._held.popleft()
 
     def _most_starts(self) -> int:
-        # What a malformed tree takes in is read again; many of them must not read much each.
+        # Lines inside a malformed tree are read again; in files with many, that must stay little.
         return _STARTS if self._unindented or len(self.errors) < 3 else _FEW_STARTS
 
     def _may_begin_tree(self, text: str) -> bool:
@@ -113,7 +113,7 @@ class Recovery:
         return not content or is_root or (content[0] != ")" and _indent(text) <= self._indent)
 
     def _recover(self, error: TreebankError) -> None:
-        """Leave out the present block, and go on where the next tree may begin."""
+        """Skip the present block; continue where the next tree may begin."""
         self.errors.append(error)
         self._held.clear()
         self._scanner.reset()

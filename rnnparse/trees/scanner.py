@@ -22,8 +22,8 @@ _FIRST_LABEL = re.compile(r"\(\s*([^()\s]*)", re.ASCII)
 
 # What the next item may be.
 _ANY = 0  # a bracket of either kind
-_LABEL = 1  # the label of the bracket just opened; none makes it an unlabelled one
-_CLOSE = 2  # the end of a preterminal, whose word has been read
+_LABEL = 1  # the label of the bracket just opened, which may be missing
+_CLOSE = 2  # the end of a preterminal after its word
 _LEMMA = 3  # the same, or the lemma of the word
 
 _COMMENT = "#"
@@ -35,19 +35,18 @@ Position = tuple[int, int]
 
 
 class TreeScanner:
-    """Reads the trees of one file from pieces that cut no word apart.
+    """Reads the trees of one file from pieces of text that end between words.
 
     Args:
-        path: of the file, for messages.
-        lemmas: whether a word may be followed by its lemma, which is left out.
-        keep_empty: whether trees without a word come out as `Tree("", [])`.
+        path: name of the file in messages.
+        lemmas: whether to skip a lemma after a word.
+        keep_empty: whether trees without words are returned as `Tree("", [])`.
 
     Attributes:
-        empty_trees: positions of brackets without any word, which are skipped.
-        empty_nodes: positions, where they end, of nodes without a word inside trees that have
-            words; they are left out of their tree.
-        comments: positions of the lines between trees that begin with `#`.
-        bracketed: positions of trees whose words stand in brackets of their own, `(NN (dog))`.
+        empty_trees: positions of trees without words, which are skipped.
+        empty_nodes: end positions of nodes without words, which are removed from their trees.
+        comments: positions of lines between trees that begin with `#`.
+        bracketed: positions of trees with brackets around each word, `(NN (dog))`.
     """
 
     def __init__(self, path: str, *, lemmas: bool = False, keep_empty: bool = False) -> None:
@@ -63,15 +62,15 @@ class TreeScanner:
         self.reset()
 
     def reset(self) -> None:
-        """Forget the tree that is open."""
+        """Discard the open tree."""
         self._open: list[Tree] = []
         self._state = _ANY
-        self._start = (1, 1)  # where the tree that is open began
-        self._bracket = (1, 1)  # where the bracket began whose label is awaited
+        self._start = (1, 1)  # start of the open tree
+        self._bracket = (1, 1)  # start of the bracket whose label is next
         self._second_start: Position | None = None
         self._pruned: list[Position] = []
         self._bare: list[tuple[Tree, Tree, Position]] = []  # parent, (x) without a word, its end
-        self._unpaired = 0  # opening round brackets as words, less the closing ones
+        self._unpaired = 0  # opening minus closing round brackets among the words
 
     @property
     def between_trees(self) -> bool:
@@ -79,10 +78,10 @@ class TreeScanner:
         return not self._open
 
     def feed(self, line: int, offset: int, text: str) -> Iterator[Tree]:
-        """Trees that end within the piece `text`, which stands `offset` columns into `line`.
+        """Yield the trees that end in the piece `text`, which begins `offset` columns into `line`.
 
         Raises:
-            TreebankError: malformed text, with the position and what was expected.
+            TreebankError: the text is malformed; names the position and what was expected.
         """
         self._line, self._offset = line, offset
         if offset == 0:
@@ -183,7 +182,7 @@ class TreeScanner:
             self._state = self._after_word
 
     def _read_bracket(self, word: str, node: Tree) -> None:
-        """Take a round bracket for the word of a node, which takes it for its tag if it has none.
+        """Read a round bracket as the word of a node, and as its tag if the node has none.
 
         The next bracket closes the node.
         """
@@ -252,10 +251,10 @@ class TreeScanner:
         return None
 
     def _settle_bare_nodes(self, tree: Tree) -> None:
-        """Decide what nodes such as `(dog)` are, which have only a label.
+        """Interpret nodes with only a label, such as `(dog)`.
 
-        They are words where the whole tree is written so, with each below a tag of its own; in
-        other trees `(.)` is the punctuation `(. .)`, and others are nodes without a word.
+        If the tree has no other words and each such node is the only child of a tag, they are
+        words. Otherwise `(.)` is the punctuation `(. .)`, and `(dog)` is a node without a word.
         """
         if not _has_words(tree) and all(
             len(parent) == 1 and parent.label() for parent, _, _ in self._bare
@@ -273,7 +272,7 @@ class TreeScanner:
 
     def _may_lack_label(self) -> bool:
         """Whether the bracket just opened may lack a label: around a tree, but not inside one."""
-        # That its own outer brackets, too, lack labels was checked when it was opened.
+        # The brackets further out were checked when this one was opened.
         outer = self._open[-2:-1]
         return not outer or (not outer[0].label() and not outer[0])
 
@@ -290,16 +289,15 @@ class TreeScanner:
         )
 
     def _note_second_start(self, text: str) -> None:
-        """Watch for a tree that begins in column 1, as trees do, while another is open.
+        """Watch for a tree that begins in column 1 while another is open.
 
-        Any text that balances is read, however its lines are broken. So this is an error only
-        where the label, too, can stand nowhere but at the top; else it is kept as a hint for the
-        end of the file.
+        Lines may be broken anywhere, so this is an error only if the label is a root label.
+        Otherwise the position is kept for the message at the end of the file.
         """
         if self._second_start is None:
             self._second_start = (self._line, 1)
-        found = _FIRST_LABEL.match(text)
-        label = found[1] if found else ""
+        match = _FIRST_LABEL.match(text)
+        label = match[1] if match else ""
         if label and label in ROOT_LABELS and label == self._open[0].label():
             raise self._second_start_error(self._line)
 

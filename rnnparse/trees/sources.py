@@ -1,7 +1,7 @@
-"""Where trees come from: files, folders, glob patterns, standard input, open files.
+"""Sources of trees: files, folders, glob patterns, standard input, open files.
 
-A source is resolved to a list of files before anything is read, so that a misspelt path is an
-error at once and not after the first gigabyte.
+A source is resolved to a list of files before anything is read, so that a misspelt path is
+reported at once.
 """
 
 from __future__ import annotations
@@ -22,22 +22,22 @@ from typing import Any, TextIO
 from rnnparse.errors import TreebankError
 
 SUFFIXES = (".mrg", ".ptb", ".tree", ".trees", ".psd", ".parse")
-"""Names that count as treebank files in a folder, each also with `.gz` behind it."""
+"""Suffixes of treebank files in a folder; each may be followed by `.gz`."""
 
 _GZIP_MAGIC = b"\x1f\x8b"
 _BLOCK = 1 << 16
-_LONGEST_WORD = 1 << 24  # characters; only endless input has longer ones
+_LONGEST_WORD = 1 << 24  # characters; a longer one is not text
 _UNREADABLE = re.compile("[\0\ud800-\udfff]")
 
 
 def find_files(source: str | os.PathLike[str]) -> list[Path]:
-    """The treebank files that a path, a folder or a glob pattern stands for, sorted.
+    """The treebank files of a path, a folder or a glob pattern, sorted.
 
-    A folder is searched with its subfolders (links to folders are not followed) for the names
-    in `SUFFIXES`; hidden files are passed over. A file named outright may have any name.
+    A folder is searched, with its subfolders, for files with the `SUFFIXES`; hidden files and links
+    to folders are skipped. A path to a single file may have any name.
 
     Raises:
-        TreebankError: nothing is there, or a folder cannot be read.
+        TreebankError: there are no files, or a folder cannot be read.
     """
     name = os.path.expanduser(os.fspath(source))
     path = Path(name)
@@ -72,28 +72,28 @@ def _files_in_folder(folder: Path) -> list[Path]:
         place = str(error.filename or folder)
         raise TreebankError(f"cannot read this folder: {_reason(error)}", place) from error
 
-    found = []
+    paths = []
     for parent, folders, names in os.walk(folder, onerror=fail):
         folders[:] = [name for name in folders if not name.startswith(".")]
         for name in names:
             plain = name.lower().removesuffix(".gz")
             if plain.endswith(SUFFIXES) and not name.startswith("."):
-                found.append(Path(parent, name))
-    if not found:
+                paths.append(Path(parent, name))
+    if not paths:
         raise TreebankError(
             f"no treebank file in this folder; expected names that end in {', '.join(SUFFIXES)}, "
             "or these with .gz",
             str(folder),
         )
-    return sorted(found, key=lambda path: path.parts)
+    return sorted(paths, key=lambda path: path.parts)
 
 
 @contextmanager
 def open_text(path: Path | None, encoding: str) -> Iterator[TextIO]:
-    """Open a file, or standard input for None, as text; gzip is told by its first bytes.
+    """Open a file, or standard input for None, as text; gzip is recognised by its first bytes.
 
-    Bytes that the encoding does not know come out as lone surrogates (PEP 383), so that the
-    reader can say on which line and column they stand.
+    Bytes that the encoding cannot decode become lone surrogates (PEP 383), so that the reader can
+    report their line and column.
     """
     codec = _codec(encoding, str(path or "<stdin>"))
     if path is None:
@@ -119,7 +119,7 @@ def open_text(path: Path | None, encoding: str) -> Iterator[TextIO]:
 
 
 def decoded(content: io.BytesIO, encoding: str, path: str) -> TextIO:
-    """The text of a file that has been read; its bytes are taken as by `open_text`."""
+    """The text of a file in memory, decoded as by `open_text`."""
     return _decode(io.BufferedReader(content), _codec(encoding, path))  # type: ignore[arg-type]
 
 
@@ -138,17 +138,17 @@ def _decode(binary: Any, codec: str) -> io.TextIOWrapper:
 
 
 def read_lines(stream: TextIO, path: str) -> Iterator[tuple[int, int, str]]:
-    """Pieces of a text that cut no word apart: (line number, columns before the piece, piece).
+    """Pieces of a text that end between words: (line number, columns before the piece, piece).
 
-    A piece is a line, or of a very long line at most about 64 K characters, more only where one
-    word is longer. Every piece but the last ends in white space.
+    A piece is a line, or a part of about 64 K characters of a very long line. Every piece except
+    the last ends in white space.
 
     Raises:
-        TreebankError: the stream cannot be read or decoded, or it holds NUL characters.
+        TreebankError: the stream cannot be read or decoded, or contains NUL characters.
     """
     number, offset, held = 1, 0, ""
     while True:
-        # Ask for at least as much as is held back: the work stays linear in a word's length.
+        # Reading at least as much as is held back keeps the work linear in a word's length.
         chunk = _read_chunk(stream, max(_BLOCK, len(held)), path, number)
         _check_characters(chunk, path, number, offset + len(held))
         piece, held = held + chunk, ""
@@ -158,7 +158,11 @@ def read_lines(stream: TextIO, path: str) -> Iterator[tuple[int, int, str]]:
             cut = 1 + max(piece.rfind(space) for space in " \n\t\r\f\v")
             piece, held = piece[:cut], piece[cut:]
             if len(held) > _LONGEST_WORD:
-                raise TreebankError("a word without end: this is no treebank", path, number)
+                raise TreebankError(
+                    "a word of more than 16 million characters: this is not a treebank",
+                    path,
+                    number,
+                )
             if not piece:
                 continue
         yield number, offset, piece
@@ -171,12 +175,12 @@ def read_lines(stream: TextIO, path: str) -> Iterator[tuple[int, int, str]]:
 def _check_characters(text: str, path: str, line: int, offset: int) -> None:
     if "\0" not in text and text.isascii():
         return
-    found = _UNREADABLE.search(text)
-    if found is None:
+    unreadable = _UNREADABLE.search(text)
+    if unreadable is None:
         return
-    column = offset + found.start() + 1
-    byte = ord(found[0]) & 0xFF
-    if found[0] == "\0":
+    column = offset + unreadable.start() + 1
+    byte = ord(unreadable[0]) & 0xFF
+    if unreadable[0] == "\0":
         message = "a NUL character: this is a binary file, or text in UTF-16 (--encoding utf-16)"
     elif (line, column) == (1, 1) and byte in (0xFE, 0xFF):
         message = f"the byte 0x{byte:02X} does not fit the encoding; try --encoding utf-16"

@@ -1,4 +1,4 @@
-"""Conventions of treebanks: encoding, traces, nodes that are no part of a sentence, labels."""
+"""Conventions of treebanks: encoding, traces, nodes outside the sentence, labels."""
 
 from __future__ import annotations
 
@@ -12,10 +12,10 @@ from typing import Any
 from rnnparse.errors import ConfigError
 
 USUAL = "default"
-"""In the settings `traces`, `drop` and `separators` it stands for the usual values."""
+"""An entry of `traces`, `drop` or `separators` that means the default values."""
 
 SEPARATORS = ("-", "=", "|")
-"""Where labels are usually cut: `NP-SBJ-1=2` is an NP, `PRT|ADVP` a PRT."""
+"""Default separators of function tags: `NP-SBJ-1=2` is an NP, `PRT|ADVP` a PRT."""
 
 TRACES = (
     "-NONE- .*",
@@ -24,12 +24,12 @@ TRACES = (
     "(C|P|W[A-Z]+) 0",
     r"W?(NP|PP|ADVP|ADJP|QP) \*",
 )
-"""What is usually a trace: every word tagged -NONE-; names such as `*T*-1` and `*con*`; `*-1`; the
-empty complementizers and operators `(C 0)` and `(WNP 0)`; `*` directly under a phrase's label.
-`0` under CD and `*` under a tag of punctuation stay words, and so does `*really*`."""
+"""Default traces: words tagged -NONE-; names such as `*T*-1` and `*con*`; `*-1`; the empty
+complementizers and operators `(C 0)` and `(WNP 0)`; `*` directly under a phrase label. `0` under
+CD, `*` under a punctuation tag, and `*really*` are words."""
 
 DROP = ("ID", "CODE", "META", "COMMENT")
-"""Labels of nodes that are usually no part of the sentence."""
+"""Default labels of nodes that are not part of the sentence."""
 
 
 @dataclass(frozen=True)
@@ -37,22 +37,22 @@ class TreebankStyle:
     r"""The conventions of a treebank.
 
     Attributes:
-        encoding: of its files; None for UTF-8, or for what NLTK says of its corpora.
-        strict: stop at the first malformed tree; otherwise it is skipped and counted.
-        traces: regular expressions of words that are traces. One with a space in it is for a tag
-            and a word, `(C|WNP) 0`; the tag is without its functional parts. The whole word or tag
-            and word must match.
-        drop: labels, without functional parts, of nodes that are dropped with all below them.
-        separators: texts at which a label is cut: what follows is a functional part. A label that
-            begins with one (`-LRB-`, `#`) is not cut there.
-        lemmas: a word may be followed by its lemma, `(NN dogs dog)`, which is left out.
+        encoding: encoding of its files; None for UTF-8, or for that of an NLTK corpus.
+        strict: whether to stop at the first malformed tree instead of skipping it.
+        traces: regular expressions for traces. One with a space matches a tag (without function
+            tags), a space and a word, as in `(C|WNP) 0`; the others match a word. They must match
+            completely.
+        drop: labels, without function tags, of nodes to remove with everything below them.
+        separators: strings at which function tags begin. A label that begins with one (`-LRB-`,
+            `#`) is not cut there.
+        lemmas: whether to remove lemmas that follow words, as in `(NN dogs dog)`.
 
-    In `traces`, `drop` and `separators` the entry "default" stands for the usual ones, `TRACES`,
-    `DROP` and `SEPARATORS`.
+    In `traces`, `drop` and `separators` the entry "default" inserts `TRACES`, `DROP` and
+    `SEPARATORS`.
 
     Raises:
-        ConfigError: an unknown encoding, a pattern that is no regular expression, an empty
-            separator, or a value of the wrong type.
+        ConfigError: the encoding is unknown, a pattern is not a regular expression, a separator is
+            empty, or a value has the wrong type.
 
     Example:
         >>> style = TreebankStyle(separators=("default", "*"))
@@ -82,19 +82,19 @@ class TreebankStyle:
                 re.compile(pattern)
             except (re.error, OverflowError, RecursionError) as error:
                 raise ConfigError(
-                    f"the trace pattern {pattern!r} is no regular expression: {error}"
+                    f"the trace pattern {pattern!r} is not a regular expression: {error}"
                 ) from None
 
     def category(self, label: str) -> str:
-        """The label without its functional parts: `NP-SBJ-1=2` gives `NP`."""
+        """The label without function tags: `NP-SBJ-1=2` gives `NP`."""
         return self._category(label)
 
     def is_trace(self, category: str, word: str) -> bool:
         """Whether a word is a trace.
 
         Args:
-            category: of its tag.
-            word: as the file has it.
+            category: the category of its tag.
+            word: the word as in the file.
         """
         return self._trace.fullmatch(f"{category} {word}") is not None
 
@@ -104,16 +104,16 @@ class TreebankStyle:
 
     @cached_property
     def _trace(self) -> re.Pattern[str]:
-        # No tag and no word has a space in it.
+        # Tags and words contain no spaces.
         alternatives = (p if " " in p else f"[^ ]* (?:{p})" for p in self.traces)
         return re.compile("|".join(f"(?:{pattern})" for pattern in alternatives) or r"(?!)")
 
     @classmethod
     def from_dict(cls, values: Mapping[str, Any]) -> TreebankStyle:
-        """A style from a mapping of its attributes; those that are absent are the usual ones.
+        """A style from a mapping of its attributes; absent ones get their defaults.
 
         Raises:
-            ConfigError: an unknown name or a wrong value.
+            ConfigError: a name is unknown, or a value is invalid.
         """
         if not isinstance(values, Mapping):
             raise ConfigError(f"a treebank style must be a table of settings, not {values!r}")
@@ -127,7 +127,7 @@ class TreebankStyle:
         return cls(**values)
 
     def to_dict(self) -> dict[str, Any]:
-        """The attributes that are not the usual ones, ready for JSON."""
+        """The attributes that differ from their defaults, as a dict that JSON can hold."""
         usual = asdict(DEFAULT_STYLE)
         return {
             name: list(value) if isinstance(value, tuple) else value
@@ -137,11 +137,11 @@ class TreebankStyle:
 
 
 class _Categories(dict[str, str]):
-    """Categories by label, each found once."""
+    """A cache of categories by label."""
 
     def __init__(self, separators: tuple[str, ...]) -> None:
         super().__init__()
-        # Longest first, so that a label that begins with ## is not cut between the two signs.
+        # Longest first, so that a label is not cut within the separator ##.
         signs = sorted(separators, key=len, reverse=True)
         self._separator = re.compile("|".join(map(re.escape, signs)) or r"(?!)")
 
@@ -155,7 +155,7 @@ class _Categories(dict[str, str]):
 
 
 def check_encoding(name: str) -> None:
-    """Raise ConfigError for what is not the name of a text encoding."""
+    """Raise ConfigError unless `name` is a text encoding."""
     try:
         known = isinstance(name, str) and codecs.lookup(name)._is_text_encoding
     except (LookupError, ValueError):
@@ -167,13 +167,13 @@ def check_encoding(name: str) -> None:
 def _texts(name: str, value: Any, usual: tuple[str, ...]) -> tuple[str, ...]:
     value = (value,) if isinstance(value, str) else value
     if not isinstance(value, (list, tuple)) or not all(isinstance(text, str) for text in value):
-        raise ConfigError(f"{name} must be a list of texts, not {value!r}")
+        raise ConfigError(f"{name} must be a list of strings, not {value!r}")
     spread = [part for text in value for part in (usual if text == USUAL else (text,))]
     return tuple(dict.fromkeys(spread))
 
 
 DEFAULT_STYLE = TreebankStyle()
-"""The usual conventions."""
+"""The default conventions."""
 
 STYLES: dict[str, TreebankStyle] = {
     "penn": TreebankStyle(traces=("-NONE- .*",), drop=("CODE",)),
@@ -183,7 +183,7 @@ STYLES: dict[str, TreebankStyle] = {
     "keyaki": TreebankStyle(drop=(*DROP, "LINENUM"), separators=(*SEPARATORS, ";")),
     "cess": TreebankStyle(encoding="iso-8859-15", lemmas=True),
 }
-"""The styles of known treebanks, by the name of the option --treebank-style."""
+"""Styles of known treebanks, by name for --treebank-style."""
 
 AS_GIVEN = replace(STYLES["penn"], drop=())
-"""For trees that no treebank file holds: only words tagged -NONE- are traces."""
+"""Style for trees in memory: only words tagged -NONE- are traces."""

@@ -1,19 +1,20 @@
-"""From a sentence as people write it to tokens as treebanks of English have them.
+"""Tokenize English sentences.
 
-The conventions are those of the Penn Treebank (R. MacIntyre, tokenizer.sed, 1995), with what the
-script gets wrong on today's text mended:
+The conventions are those of the Penn Treebank (R. MacIntyre, tokenizer.sed, 1995), corrected for
+today's text:
 
-- Punctuation, brackets, currency and per cent signs are tokens of their own, but not inside
-  numbers (`3:30`, `1,000.50`), web and mail addresses, telephone numbers (`(713)853-7041`) and
-  words such as `book(s)` and `Solano(r)`.
-- Contractions are cut before the clitic: `do n't`, `it 's`, `dogs '`, `can not`, `gon na`.
-- Double quotation marks become `` and '', single ones ` and ', however they were typed.
-- A full stop is cut from the last word, whatever the word (`N.J .`, also before closing quotation
-  marks or brackets), and from a word before a capital letter unless it is an abbreviation.
+- Punctuation, brackets, currency and per cent signs are separate tokens, except inside numbers
+  (`3:30`, `1,000.50`), web and mail addresses, telephone numbers (`(713)853-7041`) and words such
+  as `book(s)` and `Solano(r)`.
+- Contractions are split before the clitic: `do n't`, `it 's`, `dogs '`, `can not`, `gon na`.
+- Double quotation marks of any form become `` and '', single ones ` and '.
+- A full stop is split from the last word, even from an abbreviation (`N.J .`, also before closing
+  quotation marks or brackets), and from a word before a capital letter unless the word is an
+  abbreviation.
 
-Characters without a shape (controls, zero-width spaces) count as white space, directional marks
-and soft hyphens as nothing. Apart from these and the form of quotation marks, the tokens put
-together are the text: nothing is lost, added or moved.
+Control characters and zero-width spaces count as white space; directional marks and soft hyphens
+are ignored. Apart from these and the form of quotation marks, the tokens joined together are the
+text.
 """
 
 from __future__ import annotations
@@ -75,7 +76,7 @@ _ABBREVIATIONS = (
     | _words("jan feb apr aug sept oct nov dec ala ariz ark calif colo conn fla ky mich minn neb")
     | _words("okla tenn tex va vt wis wyo vs etc approx nos vol pp cf viz")
 )
-# Abbreviations with a capital, or before a number; else the last word of a sentence.
+# Abbreviations if capitalised or before a number; otherwise words that may end a sentence.
 _ALSO_WORDS = _words(
     "no fig figs ext sec ed est rep gen rev hon pres co del ore ill ind mass wash miss mont pa ga "
     "mo la mar jun jul ft mt rd"
@@ -83,10 +84,10 @@ _ALSO_WORDS = _words(
 
 
 def tokenize(text: str) -> list[str]:
-    """Tokens of one English sentence, in plain form: brackets are `(`, not `-LRB-`.
+    """The unescaped tokens of one English sentence: brackets are `(`, not `-LRB-`.
 
-    Text without a visible character has no tokens. Tokens joined by spaces are tokenized to
-    themselves, except where a token ends in a full stop that is not the sentence's.
+    Text without visible characters has no tokens. Tokens joined by spaces give the same tokens
+    again, except tokens that end in a full stop inside the sentence.
 
     Example:
         >>> tokenize('He said, "I can\\'t (really) go."')
@@ -95,16 +96,16 @@ def tokenize(text: str) -> list[str]:
     text = _NOTHING.sub("", _BLANK.sub(" ", text))
     tokens: list[str] = []
     open_quotes = 0
-    for found in _TOKEN.finditer(text):
-        kind, piece = found.lastgroup, found[0]
+    for match in _TOKEN.finditer(text):
+        kind, piece = match.lastgroup, match[0]
         if kind == "word":
-            tokens += _split_word(piece.replace("’", "'"), text, found.end())
+            tokens += _split_word(piece.replace("’", "'"), text, match.end())
         elif kind == "double":
-            opens = _opens(piece, text, found, bool(open_quotes))
+            opens = _opens(piece, text, match, bool(open_quotes))
             open_quotes = max(0, open_quotes + (1 if opens else -1))
             tokens.append("``" if opens else "''")
         elif kind == "single":
-            tokens.append("`" if _opens_single(piece, text, found) else "'")
+            tokens.append("`" if _opens_single(piece, text, match) else "'")
         elif piece[0] in "'’‘":
             tokens.append("'" + piece[1:].replace("’", "'"))
         else:
@@ -113,23 +114,23 @@ def tokenize(text: str) -> list[str]:
 
 
 def _split_word(word: str, text: str, end: int) -> list[str]:
-    """Cut a full stop and clitics from a word that ends at `end`."""
+    """Split a full stop and clitics from a word that ends at `end`."""
     stop = []
     if len(word) > 1 and word.endswith(".") and _is_full_stop(word, text, end):
         word, stop = word[:-1], ["."]
     clitics: list[str] = []
     cut = len(word)
-    # Only the end is searched each time: a word may be long and end in thousands of clitics.
-    while found := _CLITIC.search(word, max(0, cut - _LONGEST_CLITIC), cut):
-        cut = found.start()
-        clitics.append(found[0])
+    # Search only the end each time: a word may be long and end in thousands of clitics.
+    while match := _CLITIC.search(word, max(0, cut - _LONGEST_CLITIC), cut):
+        cut = match.start()
+        clitics.append(match[0])
     word = word[:cut]
     fused = _FUSED.get(word.lower())
     return ([word[:fused], word[fused:]] if fused else [word]) + clitics[::-1] + stop
 
 
 def _is_full_stop(word: str, text: str, end: int) -> bool:
-    """Whether the dot at the end of a word ends a sentence rather than abbreviates the word."""
+    """Whether the dot at the end of a word ends a sentence; otherwise it abbreviates the word."""
     after = _AFTER_STOP.match(text, end)
     assert after is not None  # the pattern matches the empty text
     following, stem = after["next"], word[:-1].lower()
@@ -144,25 +145,25 @@ def _is_full_stop(word: str, text: str, end: int) -> bool:
     return stem not in _ABBREVIATIONS
 
 
-def _opens(mark: str, text: str, found: re.Match[str], inside: bool) -> bool:
-    """Whether a double quotation mark opens: by its place, and where that does not tell, its form.
+def _opens(mark: str, text: str, match: re.Match[str], inside: bool) -> bool:
+    """Whether a double quotation mark opens: by its place or, if that is ambiguous, by its form.
 
     A straight mark between two blanks or two letters opens unless `inside` a quotation.
     """
     if mark == "``":
         return True
-    starts = _may_open_after(text, found.start())
-    ends = _AFTER_MARK.match(text, found.end()) is not None
+    starts = _may_open_after(text, match.start())
+    ends = _AFTER_MARK.match(text, match.end()) is not None
     if starts != ends:
         return starts
     return not inside if mark == '"' else mark in "“„‟"
 
 
-def _opens_single(mark: str, text: str, found: re.Match[str]) -> bool:
+def _opens_single(mark: str, text: str, match: re.Match[str]) -> bool:
     if mark != "'":
         return mark != "’"
-    end = found.end()
-    return _may_open_after(text, found.start()) and end < len(text) and text[end].isalnum()
+    end = match.end()
+    return _may_open_after(text, match.start()) and end < len(text) and text[end].isalnum()
 
 
 def _may_open_after(text: str, start: int) -> bool:

@@ -66,7 +66,7 @@ def test_errors_elsewhere_do_not_count() -> None:
     ],
 )
 def test_when_attachment_is_a_choice(text: str, choice: bool) -> None:
-    assert [found[-1] for found in sites(text)] == [choice]
+    assert [all_sites[-1] for all_sites in sites(text)] == [choice]
 
 
 def test_function_tags_are_ignored_and_other_labels_can_be_asked_for() -> None:
@@ -106,7 +106,7 @@ def brute_force(tree: Tree) -> list[tuple[str, int, str, int, bool]]:
     phrases = [
         p for p in tree.treepositions() if isinstance(tree[p], Tree) and tree[p].height() > 2
     ]
-    found = []
+    all_sites = []
     for position in phrases:
         label = tree[position].label().replace("=", "-").split("-")[0]
         if label not in ("PP", "PRT") or not position:
@@ -123,16 +123,16 @@ def brute_force(tree: Tree) -> list[tuple[str, int, str, int, bool]]:
         )
         parent = tree[position[:-1]].label().replace("=", "-").split("-")[0]
         choice = start > parent_start and (lower or higher)
-        found.append((label, start, parent, parent_start, choice))
-    return found
+        all_sites.append((label, start, parent, parent_start, choice))
+    return all_sites
 
 
 @settings(max_examples=60, deadline=None)
 @given(tree_pairs())
 def test_sites_equal_brute_force(pair: tuple[Tree, Tree]) -> None:
     for tree in pair:
-        found = attachment_sites(tree, ("PP", "PRT"))
-        flat = [(a.label, a.start, a.parent, a.parent_start, choice) for a, choice in found]
+        all_sites = attachment_sites(tree, ("PP", "PRT"))
+        flat = [(a.label, a.start, a.parent, a.parent_start, choice) for a, choice in all_sites]
         assert flat == brute_force(tree)
     same = score_attachments([pair[0]], [pair[0]])
     assert same.correct == same.total

@@ -197,11 +197,11 @@ def test_debug_prints_words_and_brackets(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("line", "place", "words"),
     [
-        ("(S (N a)))", ":2:10:", "closing bracket too many"),
+        ("(S (N a)))", ":2:10:", "extra closing bracket"),
         ("(S (N a b))", ":2:7:", "'a'"),
         ("(S stray (N a))", ":2:4:", "'stray'"),
         ("text", ":2:1:", "'text'"),
-        (") (S (N a))", ":2:1:", "closing bracket too many"),
+        (") (S (N a))", ":2:1:", "extra closing bracket"),
     ],
 )
 def test_what_makes_evalb_loop_or_crash_is_a_clear_error(
@@ -220,7 +220,7 @@ def test_what_makes_evalb_loop_or_crash_is_a_clear_error(
 
 def test_a_tree_over_several_lines_is_a_clear_error(tmp_path: Path) -> None:
     paths = write(tmp_path, "(S (N a)\n   (V b))\n", "(S (N a) (V b))\n(S (N c))\n")
-    with pytest.raises(TreebankError, match=r"gold:2:9: .*one line of its own"):
+    with pytest.raises(TreebankError, match=r"gold:2:9: .*must have its own line"):
         evalb_files(*paths, EvalbParams())
 
 

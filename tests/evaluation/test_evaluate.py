@@ -128,7 +128,7 @@ def test_bad_arguments() -> None:
     tree = parse("(S (N a))")
     with pytest.raises(TreebankError, match="2 gold trees cannot be compared with 1 test trees"):
         evaluate([tree, tree], [tree])
-    with pytest.raises(TreebankError, match=r"test tree 2: the word 'a' under S has sisters"):
+    with pytest.raises(TreebankError, match=r"test tree 2: the word 'a' under S has siblings"):
         evaluate([tree, tree], [tree, Tree("S", ["a", tree])])
 
 

@@ -248,9 +248,9 @@ def check_model(folder: Path) -> None:
     """Load a model, and parse; AssertionError where a tree is not over the sentence's words."""
     parser = load(folder)
     json.dumps(parser.info(), allow_nan=False)
-    assert parser.kbest >= 1
+    assert parser.candidates >= 1
     for tokens in SENTENCES:
-        result = next(iter(parser.parse_many([tokens], k=_KBEST, kbest=20)))
+        result = next(iter(parser.parse_many([tokens], n_best=_KBEST, candidates=20)))
         assert 1 <= len(result.trees) <= _KBEST, "no tree"
         for scored in result.trees:
             _check_tree(scored.tree, tokens)

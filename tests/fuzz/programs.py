@@ -42,7 +42,7 @@ def check_parse(folder: Path) -> None:
         assert out.count("\n") == lines, f"{lines} lines gave {out.count(chr(10))}"
         (folder / "out.mrg").write_text(out, encoding="utf-8")
         list(read_trees(folder / "out.mrg"))
-        arguments = [model, str(file), "--format", "json", "--kbest", "2", "--jobs", "1", *options]
+        arguments = [model, str(file), "--format", "json", "--n-best", "2", "--jobs", "1", *options]
         for line in command(["parse", *arguments]).splitlines():
             strict_json(line)
 

@@ -71,9 +71,9 @@ def test_without_any_mark_the_token_stays() -> None:
 @pytest.mark.parametrize("forms", [PENN, WEB, WordForms([])])
 @given(tokens=st.lists(st.text(min_size=1, max_size=4), max_size=8))
 def test_looking_up_keeps_words_and_is_done_once(forms: WordForms, tokens: list[str]) -> None:
-    found = forms.lookup(tokens)
-    assert len(found) == len(tokens) and forms.lookup(found) == found
-    for token, form in zip(tokens, found, strict=True):
+    looked_up_forms = forms.lookup(tokens)
+    assert len(looked_up_forms) == len(tokens) and forms.lookup(looked_up_forms) == looked_up_forms
+    for token, form in zip(tokens, looked_up_forms, strict=True):
         if token.isascii() and any(character.isalnum() for character in token):
             assert form == unescape_token(token)
 

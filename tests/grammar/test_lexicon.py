@@ -31,14 +31,14 @@ class Twin:
     def tags_of(self, grammar: Grammar, lexicon: Lexicon, token: str) -> dict[str, float]:
         """P(tag | token) by Bayes' rule from P(token | state)."""
         states = lexicon.emissions(["the", token])
-        found: defaultdict[str, float] = defaultdict(float)
+        masses: defaultdict[str, float] = defaultdict(float)
         known = lexicon.knows(token)
         chance = self.words[token] / self.total if known else np.exp(lexicon.log_unknown)
         for t in range(states.ptr[1], states.ptr[2]):
             state = grammar.pcfg.symbols[states.symbol[t]]
             share = self.states[state] / self.total
-            found[self.annotator.word_tag[state]] += float(np.exp(states.logp[t]) * share / chance)
-        return found
+            masses[self.annotator.word_tag[state]] += float(np.exp(states.logp[t]) * share / chance)
+        return masses
 
 
 @pytest.fixture(scope="module")

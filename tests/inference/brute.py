@@ -92,11 +92,11 @@ class Twin:
             symbols: the same for links, which would go round in circles.
         """
         symbol, i, j = item
-        found: dict[Content, float] = {}
+        scores_of: dict[Content, float] = {}
 
         def add(content: Content, score: float) -> None:
-            found[content] = max(score, found.get(content, -math.inf))
-            if len(found) > self.most:
+            scores_of[content] = max(score, scores_of.get(content, -math.inf))
+            if len(scores_of) > self.most:
                 raise TooManyTrees
 
         def wrapped(parts: Content) -> Content:
@@ -120,7 +120,7 @@ class Twin:
                 below = self.trees((a, i, j), categories | {self.category[symbol]}, frozenset())
                 for content, p in below.items():
                     add(wrapped(self.parts(a, content)), x + p)
-        return found
+        return scores_of
 
     def fresh(self, item: Item) -> dict[Content, float]:
         """The contents of an item that is not in the middle of a unary chain."""
@@ -132,14 +132,14 @@ class Twin:
 
     def best_trees(self) -> tuple[list[tuple[float, Content]], bool]:
         """All trees of the sentence, best first, and whether they are glued."""
-        found = self.fresh((self.root, 0, self.n))
-        glued = not found
+        scores_of = self.fresh((self.root, 0, self.n))
+        glued = not scores_of
         if glued:
             top = self.category[self.root]
-            found = {(top, parts): score for score, parts in self._glued(0)}
-        if len(found) > self.most:
+            scores_of = {(top, parts): score for score, parts in self._glued(0)}
+        if len(scores_of) > self.most:
             raise TooManyTrees
-        return sorted(((p, tree) for tree, p in found.items()), key=lambda x: -x[0]), glued
+        return sorted(((p, tree) for tree, p in scores_of.items()), key=lambda x: -x[0]), glued
 
     def _glued(self, start: int) -> Iterator[tuple[float, Content]]:
         """Sequences of pieces from a token to the end; equal ones are told apart by no one."""

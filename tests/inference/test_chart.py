@@ -32,14 +32,14 @@ def spans(n: int) -> list[tuple[int, int]]:
 
 def items_of(chart: Chart, n: int) -> dict[Item, int]:
     """Number of every item."""
-    found = {}
+    actual = {}
     for i, j in spans(n):
         cell = cell_index(i, j)
         symbols = chart.symbol[chart.cell_ptr[cell] : chart.cell_ptr[cell + 1]]
         assert (np.diff(symbols) > 0).all()
         for offset, symbol in enumerate(symbols.tolist()):
-            found[symbol, i, j] = int(chart.cell_ptr[cell]) + offset
-    return found
+            actual[symbol, i, j] = int(chart.cell_ptr[cell]) + offset
+    return actual
 
 
 def twin_of(world: World) -> Twin:
@@ -104,15 +104,15 @@ def edges_of(graph: Graph, chart: Chart, n: int) -> set[tuple[Item, ...]]:
     ends = graph.cells["last"][: graph.size[CELLS]].tolist()
     assert ends == sorted(ends)
     assert ends[-1] == len(edges)
-    found = set()
+    actual = set()
     for cell, first, last in zip(graph.cells, [0, *ends], ends, strict=False):
         for edge in edges[first:last]:
             parent = item_of[int(edge["parent"])]
             assert parent[1:] == (cell["start"], cell["end"])
             below = [edge["left"], edge["right"]] if edge["right"] >= 0 else [edge["left"]]
-            found.add((parent, *(item_of[int(v)] for v in below)))
-    assert len(found) <= len(edges)
-    return found
+            actual.add((parent, *(item_of[int(v)] for v in below)))
+    assert len(actual) <= len(edges)
+    return actual
 
 
 @random_tests

@@ -61,9 +61,9 @@ def test_the_closure_is_the_best_of_all_valid_chains(seed: int, tied: bool) -> N
         parent, child = rng.integers(0, size, 2).tolist()
         link = category[parent] == category[child] and bool(rng.random() < 0.7)
         rules[parent, child] = (0.0 if tied else -float(rng.exponential()), link)
-    expected, found = all_chains(rules, category), closure(rules, category)
-    assert found.keys() == expected.keys()
-    assert [found[pair] for pair in expected] == pytest.approx(list(expected.values()))
+    expected, actual = all_chains(rules, category), closure(rules, category)
+    assert actual.keys() == expected.keys()
+    assert [actual[pair] for pair in expected] == pytest.approx(list(expected.values()))
 
 
 def dense_chains(count: int, labels: int, length: int, seed: int = 0) -> list[Tree]:

@@ -43,8 +43,8 @@ def tiny() -> Grammar:
 def test_lists_of_a_real_grammar_against_brute_force(tiny: Grammar, text: str) -> None:
     tokens = text.split()
     twin = Twin(tiny.pcfg, tiny.lexicon.emissions(tokens), most=200_000)
-    found, glued = twin.best_trees()
-    best = [(p, as_tree(t, tiny.pcfg.categories, tokens).pformat(1 << 30)) for p, t in found]
+    scored_trees, glued = twin.best_trees()
+    best = [(p, as_tree(t, tiny.pcfg.categories, tokens).pformat(1 << 30)) for p, t in scored_trees]
     decoder = Decoder(tiny)
     for k in (1, 2, 7, 50):
         parse = decoder.parse(tokens, k)
@@ -173,6 +173,6 @@ def test_everything_runs_in_one_compiled_kernel(grammar: Grammar) -> None:
 def test_a_sentence_of_300_tokens_has_trees(grammar: Grammar) -> None:
     tokens = [token for tree in trees(60, "dev") for token in tree.leaves()[:-1]][:300]
     parse = Decoder(grammar).parse(tokens, 20)
-    found = [Tree.fromstring(text) for _, text in listed(grammar, parse, tokens)]
-    assert len(found) == 20
-    assert all(tree.leaves() == tokens for tree in found)
+    parsed = [Tree.fromstring(text) for _, text in listed(grammar, parse, tokens)]
+    assert len(parsed) == 20
+    assert all(tree.leaves() == tokens for tree in parsed)

@@ -29,11 +29,12 @@ def named(parse: Parse, world: World) -> list[tuple[float, str]]:
 def expected(world: World) -> tuple[list[tuple[float, str]], bool]:
     """The same from the twin, for all trees that there are."""
     try:
-        found, glued = Twin(world.pcfg, world.emissions).best_trees()
+        scored_trees, glued = Twin(world.pcfg, world.emissions).best_trees()
     except TooManyTrees:
         assume(False)
     return [
-        (score, as_tree(tree, CATEGORIES, world.tokens).pformat(1 << 30)) for score, tree in found
+        (score, as_tree(tree, CATEGORIES, world.tokens).pformat(1 << 30))
+        for score, tree in scored_trees
     ], glued
 
 
@@ -127,7 +128,8 @@ def test_different_annotations_of_one_tree_count_once() -> None:
     world = world_of(
         [0, 1, 1, 6, 6, 3],
         [(0, 1, 3), (0, 1, 4), (0, 2, 3), (3, 1, 5), (4, 2, 5), (4, 1, 5)],
-        [], [[1, 2], [1, 2], [5]],
+        [],
+        [[1, 2], [1, 2], [5]],
     )
     parse = Decoder(world.grammar()).parse(world.tokens, 100)
     assert named(parse, world) == [(-5.0, "(TOP (A w0) (A w1) (C w2))")]

@@ -83,7 +83,7 @@ def test_an_empty_batch_has_no_nodes(world: World) -> None:
 
 def test_a_child_behind_its_parent_is_refused(world: World) -> None:
     forest = world.forests[0]
-    with pytest.raises(ValueError, match="before it"):
+    with pytest.raises(ValueError, match="do not precede it"):
         Forest(**{**vars(forest), "left": forest.left[::-1].copy()})
 
 

@@ -66,8 +66,8 @@ def through_all(world: World, loss: Any) -> tuple[np.ndarray, Parameters]:
         scores = tf.gather(model(batch), batch.candidates)
         losses = loss(scores, KAPPA * batch.cost[batch.candidates], batch.gold, batch.mask)
         mean = tf.reduce_mean(losses)
-    found = tape.gradient(mean, [v.value for v in model.trainable_variables])
-    return losses.numpy(), Parameters(*map(as_dense, found))
+    actual = tape.gradient(mean, [v.value for v in model.trainable_variables])
+    return losses.numpy(), Parameters(*map(as_dense, actual))
 
 
 def as_dense(derivative: Any) -> np.ndarray:
@@ -309,13 +309,13 @@ def directional_derivative(
     slopes = (ends[0] - ends[1]) / 2e-5
     scores = augmented(objective, batch, weights)
     targets = batch.candidates[range(len(batch.gold)), batch.gold]
-    found = []
+    actual = []
     for gold, tied in zip(targets, tied_candidates(objective, batch, weights), strict=True):
         slope = slopes[tied].max() - slopes[gold]
         # The target has no margin.
         outer = 2 * (scores[tied[0]] - scores[gold]) if objective == "squared-hinge" else 1.0
-        found.append(outer * slope)
-    return float(np.mean(found))
+        actual.append(outer * slope)
+    return float(np.mean(actual))
 
 
 def directions(weights: Parameters, count: int, seed: int) -> Iterator[Parameters]:
@@ -339,7 +339,7 @@ def test_at_ties_no_direction_falls_faster_than_the_subgradient_says(
     """J'(θ; d) ≥ g · d for all d, in W and the word vectors too: J is a maximum of smooth parts."""
     world = tied_world(seed)
     batch, weights = world.batch(), world.parameters
-    found = [by_arrays(world, objective, tie)[1] for tie in TIES]
+    actual = [by_arrays(world, objective, tie)[1] for tie in TIES]
     here = reference_loss(objective, batch, weights)
     strict = np.zeros(len(TIES), int)
     for direction in directions(weights, 12, seed):
@@ -347,7 +347,7 @@ def test_at_ties_no_direction_falls_faster_than_the_subgradient_says(
         step = 1e-6
         quotient = (reference_loss(objective, batch, moved(weights, direction, step)) - here) / step
         assert quotient == pytest.approx(slope, abs=1e-5)
-        for i, g in enumerate(found):
+        for i, g in enumerate(actual):
             along = sum(float(np.sum(a * d)) for a, d in zip(g, direction, strict=True))
             assert slope >= along - 1e-9
             strict[i] += slope > along + 1e-3

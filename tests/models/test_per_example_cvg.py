@@ -31,30 +31,30 @@ def one_by_one(model: CVG, world: World, **options: Any) -> tuple[np.ndarray, li
     """Losses and subgradients of batches of one sentence, as arrays of the weights' shapes."""
     losses, gradients = [], []
     for i in range(len(world.store)):
-        loss, found = model.loss_gradients(world.store.batch([i]), **options)
+        loss, actual = model.loss_gradients(world.store.batch([i]), **options)
         losses.append(loss[0])
-        gradients.append([np.array(tf.convert_to_tensor(g)) for g in found])
+        gradients.append([np.array(tf.convert_to_tensor(g)) for g in actual])
     return np.array(losses), gradients
 
 
 def dense(part: ExampleGradients) -> list[Arrays]:
     """The same of per-example gradients."""
-    found: list[Arrays] = [[] for _ in range(len(part.losses))]
+    actual: list[Arrays] = [[] for _ in range(len(part.losses))]
     for variable, value, rows in zip(part.variables, part.values, part.rows, strict=True):
         assert value is not None
-        whole = np.zeros((len(found), *variable.shape))
+        whole = np.zeros((len(actual), *variable.shape))
         if rows is None:
             whole += value
         else:
             for i, own in enumerate(np.broadcast_to(rows, value.shape[:2])):
                 np.add.at(whole[i], own, value[i])
-        for arrays, x in zip(found, whole, strict=True):
+        for arrays, x in zip(actual, whole, strict=True):
             arrays.append(x)
-    return found
+    return actual
 
 
-def assert_close(found: Arrays, expected: Arrays) -> None:
-    for f, e in zip(found, expected, strict=True):
+def assert_close(actual: Arrays, expected: Arrays) -> None:
+    for f, e in zip(actual, expected, strict=True):
         np.testing.assert_allclose(f, e, rtol=1e-10, atol=1e-12)
 
 
@@ -70,13 +70,13 @@ def test_subgradients_are_those_of_single_sentences(engine: str, objective: str)
     model = CVG(world.parameters, engine)
     losses, expected = one_by_one(model, world, objective=objective)
     assert np.any(losses > 0)
-    found: list[Arrays] = []
+    actual: list[Arrays] = []
     for part in ExampleSubgradients(model, objective, chunk=3).chunks(world.batch()):
         assert all(rows is not None for rows in part.rows)
-        np.testing.assert_allclose(part.losses, losses[len(found) : len(found) + 3])
-        found += dense(part)
-    assert len(found) == len(expected)
-    for f, e in zip(found, expected, strict=True):
+        np.testing.assert_allclose(part.losses, losses[len(actual) : len(actual) + 3])
+        actual += dense(part)
+    assert len(actual) == len(expected)
+    for f, e in zip(actual, expected, strict=True):
         assert_close(f, e)
 
 
@@ -104,12 +104,12 @@ def test_the_mean_of_a_chain_does_not_depend_on_the_chunk(engine: str, chunk: in
     model = CVG(world.parameters, engine)
     losses, single = one_by_one(model, world)
     chain = [clip_each(0.5), weight_each(lambda losses: losses / tf.reduce_max(losses))]
-    found_losses, found = ExampleSubgradients(model, chunk=chunk).mean(world.batch(), chain, 0.01)
+    found_losses, actual = ExampleSubgradients(model, chunk=chunk).mean(world.batch(), chain, 0.01)
     np.testing.assert_allclose(found_losses, losses)
     expected = manipulated(single, losses)
     expected[1] += 0.01 * world.parameters.W
     expected[2] += 0.01 * world.parameters.v
-    assert_close([np.asarray(tf.convert_to_tensor(g)) for g in found], expected)
+    assert_close([np.asarray(tf.convert_to_tensor(g)) for g in actual], expected)
 
 
 def test_without_a_chain_it_is_the_subgradient_of_the_batch() -> None:
@@ -117,11 +117,11 @@ def test_without_a_chain_it_is_the_subgradient_of_the_batch() -> None:
     model = CVG(world.parameters)
     for sentences in (range(4), [1], []):
         batch = world.store.batch(sentences)
-        losses, found = ExampleSubgradients(model, "mmi", chunk=2).mean(batch, l2=0.1)
+        losses, actual = ExampleSubgradients(model, "mmi", chunk=2).mean(batch, l2=0.1)
         expected_losses, expected = model.loss_gradients(batch, "mmi", l2=0.1)
         np.testing.assert_allclose(losses, expected_losses)
         assert_close(
-            [np.asarray(tf.convert_to_tensor(g)) for g in found],
+            [np.asarray(tf.convert_to_tensor(g)) for g in actual],
             [np.asarray(tf.convert_to_tensor(g)) for g in expected],
         )
 
@@ -138,8 +138,8 @@ def test_frozen_weights_do_not_count_in_the_norm(engine: str) -> None:
         norm = np.sqrt(np.square(W).sum() + np.square(v).sum())
         for total, x in zip(expected, (W, v), strict=True):
             total += x / norm / 4 if norm else 0
-    _, found = ExampleSubgradients(model).mean(world.batch(), [normalize_each()])
-    assert_close([np.asarray(tf.convert_to_tensor(g)) for g in found], expected)
+    _, actual = ExampleSubgradients(model).mean(world.batch(), [normalize_each()])
+    assert_close([np.asarray(tf.convert_to_tensor(g)) for g in actual], expected)
 
 
 @pytest.mark.parametrize("chain", [[], [clip_each(0.5)], [sign()]])

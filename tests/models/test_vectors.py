@@ -70,7 +70,7 @@ def test_only_the_wanted_words(tmp_path: Path) -> None:
         ("a 1 2\n 1 2\n", ":2: expected .* 1 fields follow"),
         ("9" * 5000 + " 2\n", "no word vectors"),
         ("2 " + "9" * 5000 + "\na 1 2\n", ":1: vectors can have at most 100000 numbers"),
-        ("a 1 1e38\n", ":1: expected a word and 2 numbers, none of them beyond ±1e\\+09"),
+        ("a 1 1e38\n", ":1: expected a word and 2 numbers, each at most 1e\\+09"),
         ("a 1 -1e39\n", ":1: expected"),
     ],
 )

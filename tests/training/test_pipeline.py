@@ -47,7 +47,7 @@ def best_of(parser: Parser, gold: Sequence[Tree]) -> list[Tree]:
     for tree in gold:
         candidates = [
             scored.tree
-            for result in parser.parse_many([words(tree)], k=parser.kbest, scorer="pcfg")
+            for result in parser.parse_many([words(tree)], k=parser.candidates, scorer="pcfg")
             for scored in result.trees
         ]
         rows = evaluate(

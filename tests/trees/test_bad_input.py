@@ -97,11 +97,11 @@ def test_a_bracket_too_many_or_too_few_is_always_an_error(forest, data):
 @example("(()B)")
 def test_any_text_gives_trees_or_an_error(text):
     try:
-        found = list(read_trees(io.StringIO(text)))
+        trees_read = list(read_trees(io.StringIO(text)))
     except TreebankError as error:
         assert error.line is not None
     else:
-        assert list(read_trees(io.StringIO("\n".join(map(format_tree, found))))) == found
+        assert list(read_trees(io.StringIO("\n".join(map(format_tree, trees_read))))) == trees_read
 
 
 # Files
@@ -117,7 +117,7 @@ def fail_file(path, **options) -> str:
 @pytest.mark.parametrize("text", ["", "\n \n", "\ufeff", "(())", "*x*x*\n"])
 def test_a_file_without_a_tree(tmp_path, text):
     (tmp_path / "a.mrg").write_text(text, encoding="utf-8")
-    assert "no tree in here" in fail_file(tmp_path / "a.mrg")
+    assert "no trees in this file" in fail_file(tmp_path / "a.mrg")
     assert list(read_trees(tmp_path / "a.mrg")) == []
 
 
@@ -198,7 +198,7 @@ def test_input_without_end():
         def readline(self, size=-1):
             return "w" * size
 
-    with pytest.raises(TreebankError, match="a word without end"):
+    with pytest.raises(TreebankError, match="a word of more than 16 million characters"):
         list(read_trees(Endless()))
 
 

@@ -123,10 +123,10 @@ def test_words_in_brackets_of_their_own(text, expected, caplog):
     messages = [record.getMessage() for record in caplog.records]
     if "Dia" in text:
         assert messages == [
-            "read 1 tree(s) whose words stand in brackets of their own, the first at <text>:1:1"
+            "read 1 tree(s) with brackets around each word, the first at <text>:1:1"
         ]
     elif "HYPH" in text:
-        assert messages == ["left out 2 node(s) without a word, the first at <text>:1:13"]
+        assert messages == ["skipped 2 node(s) without a word, the first at <text>:1:13"]
     else:
         assert not messages
 
@@ -141,8 +141,8 @@ def test_lemmas():
 
 def test_trees_without_a_word_can_stay_in_their_place(caplog):
     text = "(A a)\n(())\n(S (HYPH ))\n( )\n(B b)\n"
-    found = load_trees(io.StringIO(text), keep_empty=True)
-    assert list(map(format_tree, found)) == ["(A a)", "(())", "(())", "(())", "(B b)"]
+    trees_read = load_trees(io.StringIO(text), keep_empty=True)
+    assert list(map(format_tree, trees_read)) == ["(A a)", "(())", "(())", "(())", "(B b)"]
     assert not caplog.records
 
 
@@ -157,11 +157,15 @@ def test_empty_trees_and_nodes_are_counted_in_one_warning(caplog, tmp_path):
     first.write_text("(())\n( )\n(A a) (S (HYPH ))\n(S (NP (HYPH )) (N n))\n")
     (tmp_path / "2.mrg").write_text("(TOP ())\n(S () (N n))\n")
     with caplog.at_level(logging.WARNING, "rnnparse"):
-        found = list(read_trees(tmp_path))
-    assert found == [Tree("A", ["a"]), Tree("S", [Tree("N", ["n"])]), Tree("S", [Tree("N", ["n"])])]
+        trees_read = list(read_trees(tmp_path))
+    assert trees_read == [
+        Tree("A", ["a"]),
+        Tree("S", [Tree("N", ["n"])]),
+        Tree("S", [Tree("N", ["n"])]),
+    ]
     (record,) = caplog.records
     assert record.getMessage() == (
-        f"left out 4 empty tree(s), the first at {first}:1:1; "
+        f"skipped 4 empty tree(s), the first at {first}:1:1; "
         f"3 node(s) without a word, the first at {first}:4:14"
     )
 
@@ -179,10 +183,10 @@ def test_what_is_written_reads_back(forest):
 
 @given(trees(), st.randoms(use_true_random=False))
 def test_any_layout_reads_the_same(tree, random):
-    def space(found: re.Match[str]) -> str:
+    def space(space_match: re.Match[str]) -> str:
         gap = "".join(random.choices(" \n\t\r", k=random.randrange(3)))
-        between_words = found.start() > 0 and not set(
-            text[found.start() - 1 : found.end() + 1]
+        between_words = space_match.start() > 0 and not set(
+            text[space_match.start() - 1 : space_match.end() + 1]
         ) & set("()")
         return gap or (" " if between_words else "")
 
@@ -239,8 +243,8 @@ def test_folder_in_order_with_subfolders(tmp_path):
     for name in ("README", "notes.txt", "._1.mrg", ".git/c.mrg"):
         (tmp_path / name).parent.mkdir(exist_ok=True)
         (tmp_path / name).write_text("no trees")
-    found = [tree[0] for tree in read_trees(tmp_path)]
-    assert found == ["4.trees", "5.psd", "1.parse", "x.tree.gz", "3.ptb", "2.MRG"]
+    trees_read = [tree[0] for tree in read_trees(tmp_path)]
+    assert trees_read == ["4.trees", "5.psd", "1.parse", "x.tree.gz", "3.ptb", "2.MRG"]
 
 
 def test_glob_patterns(tmp_path):

@@ -62,7 +62,7 @@ def test_nothing_left():
 
 @pytest.mark.parametrize("children", [["the", Tree("N", ["dog"])], ["New", "York"], [("dog", "N")]])
 def test_words_without_a_tag_of_their_own(children):
-    with pytest.raises(TreebankError, match="expected one word alone under its tag"):
+    with pytest.raises(TreebankError, match="expected each word to be the only child of its tag"):
         clean(Tree("S", [Tree("NP", children)]))
 
 

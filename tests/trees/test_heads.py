@@ -95,8 +95,8 @@ def test_rules_in_order_then_default():
     ],
 )
 def test_english(parent, children, head):
-    found = HeadTable.english().find(parent, children.split())
-    assert children.split()[found] == head
+    head_index = HeadTable.english().find(parent, children.split())
+    assert children.split()[head_index] == head
 
 
 def test_english_takes_the_first_of_coordinated_noun_phrases():
@@ -188,7 +188,7 @@ def test_compiled_heads_of_unknown_parents():
 
 @pytest.mark.parametrize(
     ("module", "absent"),
-    [("heads", {"nltk", "numba"}), ("binarize", {"numba"}), ("brackets", {"numba"})],
+    [("heads", {"nltk", "numba"}), ("binarization", {"numba"}), ("brackets", {"numba"})],
 )
 def test_imports_stay_light(module, absent):
     code = f"import sys, rnnparse.trees.{module}; print(*sys.modules)"

@@ -61,12 +61,12 @@ def test_a_corpus_with_its_own_encoding_lemmas_and_malformed_trees(corpora, tmp_
         f"{file}:2:1: the tree that begins here is not closed: 1 bracket is missing at the end of "
         "the file; expected ')'; the '(' on line 3, column 1 may begin the next tree",
         "skipped 1 malformed tree(s); --strict stops at the first",
-        f"left out 1 comment line(s), the first at {file}:1:1",
+        f"skipped 1 comment line(s), the first at {file}:1:1",
     ]
 
 
 def test_alpino_is_xml():
-    with pytest.raises(TreebankError, match=r"nltk:alpino: this NLTK corpus does not.* but XML"):
+    with pytest.raises(TreebankError, match=r"nltk:alpino: this NLTK corpus is not.* but XML"):
         read_trees("nltk:alpino")
 
 
@@ -94,9 +94,9 @@ def test_errors(corpora, tmp_path):
     corpora("empty", BracketParseCorpusReader)
     (tmp_path / "corpora" / "empty").mkdir()
     for name, words in [
-        ("nltk:pets", "does not hold trees in brackets"),
+        ("nltk:pets", "is not in bracket format"),
         ("nltk:absent", "not installed: python -m nltk.downloader absent"),
-        ("nltk:empty", "NLTK finds no file of this corpus"),
+        ("nltk:empty", "NLTK finds no files of this corpus"),
         ("nltk:nosuch", "NLTK has no corpus of this name"),
         ("nltk:reader", "NLTK has no corpus of this name"),
         ("nltk:", "NLTK has no corpus of this name"),

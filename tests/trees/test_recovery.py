@@ -93,7 +93,7 @@ def test_comments_are_counted(caplog):
     text = "# one\n(S (N a)\n  (# #))\n#two\n\n# " + "long " * 40_000 + "(S (N no))\n(# #)\n"
     assert good_words(text) == ["a #", "#"]
     assert [record.getMessage() for record in caplog.records] == [
-        "left out 3 comment line(s), the first at <text>:1:1"
+        "skipped 3 comment line(s), the first at <text>:1:1"
     ]
 
 
@@ -108,8 +108,8 @@ def test_one_bracket_lost_or_added_costs_at_most_that_tree(layout, seed):
     places = [i for i, sign in enumerate(texts[3]) if sign in "()"]
     at = chance.choice(places)
     damaged = texts[3][:at] + chance.choice(["", texts[3][at] * 2]) + texts[3][at + 1 :]
-    found = list(
+    trees_read = list(
         map(format_tree, read_trees(io.StringIO("".join([*texts[:3], damaged, *texts[4:]]))))
     )
     others = list(map(format_tree, load_trees(io.StringIO("".join(texts[:3] + texts[4:])))))
-    assert found == others
+    assert trees_read == others

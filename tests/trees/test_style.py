@@ -63,11 +63,11 @@ def test_what_is_left_out_and_what_looks_like_it_is_counted(caplog):
     with caplog.at_level(logging.WARNING, "rnnparse"):
         assert len(cleaned(ICELANDIC + text + "( (NP (-NONE- *)))")) == 3
     assert [record.getMessage() for record in caplog.records] == [
-        "<text>: 1 tree(s) hold nothing but traces",
-        "<text>: left out 2 node(s) labelled CODE, ID (--drop) and 3 trace(s) such as (NP *con*), "
+        "<text>: 1 tree(s) hold only traces",
+        "<text>: removed 2 node(s) labelled CODE, ID (--drop) and 3 trace(s) such as (NP *con*), "
         "(WNP 0), (NP *T*-1) (--traces)",
         "<text>: kept 6 word(s) that look like traces such as (NP *odd*), (RB *so*), (X 0); if "
-        "they are traces, leave them out with --traces",
+        "they are traces, remove them with --traces",
     ]
 
 
@@ -125,9 +125,9 @@ def test_a_style_goes_through_json():
         ({"encoding": "utf-9"}, "unknown encoding 'utf-9'"),
         ({"encoding": "rot13"}, "unknown encoding"),
         ({"encoding": 8}, "unknown encoding 8"),
-        ({"traces": ["(a"]}, r"the trace pattern '\(a' is no regular expression"),
-        ({"traces": [1]}, "traces must be a list of texts"),
-        ({"drop": 3}, "drop must be a list of texts"),
+        ({"traces": ["(a"]}, r"the trace pattern '\(a' is not a regular expression"),
+        ({"traces": [1]}, "traces must be a list of strings"),
+        ({"drop": 3}, "drop must be a list of strings"),
         ({"separators": [""]}, "must not be empty"),
         ({"strict": "yes"}, "strict must be true or false"),
         ({"codec": "utf-8"}, "unknown settings of a treebank style: codec"),
