@@ -10,7 +10,8 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from rnnparse.study.diagnosis.measurements import FLAT, SHORT_WAY, Measurements, Record
+from rnnparse.study.diagnosis.evidence import FLAT, SHORT_WAY, Measurements
+from rnnparse.study.diagnosis.measurements import Record
 from rnnparse.study.search_space import RATES
 
 USUAL_RATIO = 0.01

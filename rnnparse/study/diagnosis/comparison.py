@@ -8,7 +8,8 @@ from dataclasses import replace
 from statistics import median
 from typing import Any
 
-from rnnparse.study.diagnosis.measurements import Measurements, Record, Start, measure
+from rnnparse.study.diagnosis.evidence import Measurements
+from rnnparse.study.diagnosis.measurements import Record, Start, measure
 from rnnparse.study.records import canonical
 from rnnparse.study.search_space import RATES
 

@@ -1,10 +1,19 @@
-"""The evidence of a diagnosis. Each quantity is declared here, once, with its meaning."""
+"""What is measured of a trial. Each quantity is declared here, once, with its meaning."""
 
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass, field, fields
+from dataclasses import dataclass, field, fields, replace
 from typing import Any
+
+import numpy as np
+
+FLAT = 0.05
+"""Converged: the trend of the last half falls by at most this share of the total fall."""
+SHORT_WAY = 0.5
+"""Updates that sum to less than this share of the length of the weights go a short way."""
+LEAST_SCALE = 0.01
+"""Changes are relative to the fall so far, but at least to this share of the level."""
 
 
 def _number(meaning: str, unit: str = "", known: str = "", default: Any = math.nan) -> Any:
@@ -96,6 +105,53 @@ class Evidence:
             for name, value in values.items()
             if (value if isinstance(value, str) else math.isfinite(value))
         }
+
+
+@dataclass(frozen=True, kw_only=True)
+class Measurements(Evidence):
+    """The evidence, and what the rules need besides; all in the unit of the objective.
+
+    Changes are relative to `scale`: start − end; the loss (the greater of its start and end) if
+    that is less, as where the L2 term dominates; `LEAST_SCALE` of the end if that is more.
+    """
+
+    curve: np.ndarray  # the finite values that are judged, [n]
+    start_known: bool  # whether `start` is the objective before the first update
+    start_error: float  # standard error
+    end_error: float  # standard error
+    scale: float
+    deviation: float  # standard deviation of the noise
+    swing: float  # amplitude
+    slows: bool  # the last half is less steep than the first, by two standard errors
+    dev_name: str = ""  # "dev_f1" or "val_loss"
+    loss_falls: bool = False  # training loss and objective fell after the dev peak
+    best_rate: str = ""  # see `rnnparse.study.diagnosis.comparison`
+
+    @property
+    def descent(self) -> float:
+        """start − end, in the unit of the objective."""
+        return self.start - self.end
+
+    @property
+    def size(self) -> float:
+        """The greater magnitude of start and end."""
+        return max(abs(self.start), abs(self.end))
+
+    @property
+    def has_fallen(self) -> bool:
+        """Whether the objective fell beyond noise: by two standard errors and `LEAST_SCALE`."""
+        error = math.hypot(self.start_error, self.end_error)
+        return self.descent > max(2 * error, LEAST_SCALE * self.size)
+
+    def compared_to(self, reference: float) -> Measurements:
+        """The same trial, given the lowest objective known for its problem (NaN if unknown)."""
+        positive = math.isnan(reference) and self.curve.min() >= 0
+        floor = 0.0 if positive else reference
+        progress = self.descent / (self.start - floor) if self.start > floor else math.nan
+        needed = math.nan
+        if self.slope_high < 0 and not math.isnan(reference):
+            needed = max(0.0, (self.end - reference) / -self.slope / len(self.curve))
+        return replace(self, reference=reference, progress=progress, needed=needed)
 
 
 _DECLARED = {f.name: f.metadata for f in fields(Evidence)}

@@ -4,14 +4,13 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
 from typing import Any, NamedTuple
 
 import numpy as np
 
 from rnnparse.divergence import GROWTH
 from rnnparse.study.curve import OBJECTIVES
-from rnnparse.study.diagnosis.evidence import Evidence
+from rnnparse.study.diagnosis.evidence import LEAST_SCALE, Measurements
 from rnnparse.study.diagnosis.statistics import (
     LEAST_POINTS,
     Trend,
@@ -25,12 +24,6 @@ from rnnparse.study.diagnosis.statistics import (
 )
 from rnnparse.study.schema import FAILURES, HUGE
 
-FLAT = 0.05
-"""Converged: the trend of the last half falls by at most this share of the total fall."""
-SHORT_WAY = 0.5
-"""Updates that sum to less than this share of the length of the weights go a short way."""
-LEAST_SCALE = 0.01
-"""Changes are relative to the fall so far, but at least to this share of the level."""
 _LEAST_F1 = 1e-6  # no F1 above 0 is smaller
 
 Record = Mapping[str, Any]
@@ -44,66 +37,6 @@ class Start(NamedTuple):
     error: float
 
 
-@dataclass(frozen=True, kw_only=True)
-class Measurements(Evidence):
-    """The evidence, and what the rules need besides.
-
-    Attributes:
-        curve: the finite values that are judged, [n].
-        start_known: whether `start` is the objective before the first update.
-        start_error, end_error: standard errors of `start` and `end`.
-        scale: what changes are relative to: start − end; the loss (the greater of its start and
-            end) if that is less, as where the L2 term dominates; `LEAST_SCALE` of the end if that
-            is more.
-        deviation: of the noise, in the unit of the objective.
-        swing: amplitude in the unit of the objective.
-        slows: whether the last half is less steep than the first, by two standard errors.
-        dev_name: "dev_f1" or "val_loss"; empty without either.
-        loss_falls: whether training loss and objective fell after the dev peak.
-        best_rate: the learning rate that reached the lowest objective with all other settings
-            equal, as "learning rate 0.1"; empty if it is the trial's own or unknown.
-    """
-
-    curve: np.ndarray
-    start_known: bool
-    start_error: float
-    end_error: float
-    scale: float
-    deviation: float
-    swing: float
-    slows: bool
-    dev_name: str = ""
-    loss_falls: bool = False
-    best_rate: str = ""
-
-    @property
-    def descent(self) -> float:
-        """start − end, in the unit of the objective."""
-        return self.start - self.end
-
-    @property
-    def size(self) -> float:
-        """The greater magnitude of start and end."""
-        return max(abs(self.start), abs(self.end))
-
-    @property
-    def has_fallen(self) -> bool:
-        """Whether the objective fell beyond noise: by two standard errors and `LEAST_SCALE`."""
-        error = math.hypot(self.start_error, self.end_error)
-        return self.descent > max(2 * error, LEAST_SCALE * self.size)
-
-    def compared_to(self, reference: float) -> Measurements:
-        """The same trial, given the lowest objective known for its problem (NaN if unknown)."""
-        floor = reference
-        if math.isnan(reference) and self.curve.min() >= 0:
-            floor = 0.0
-        progress = self.descent / (self.start - floor) if self.start > floor else math.nan
-        needed = math.nan
-        if self.slope_high < 0 and not math.isnan(reference):
-            needed = max(0.0, (self.end - reference) / -self.slope / len(self.curve))
-        return replace(self, reference=reference, progress=progress, needed=needed)
-
-
 def measure(
     record: Record, reference: float | None = None, start: Start | None = None
 ) -> Measurements | None:
@@ -111,14 +44,12 @@ def measure(
 
     Args:
         record: as in `rnnparse.study.records`.
-        reference: the lowest objective known for the problem; ignored if the record has the
-            optimum.
-        start: the objective before the first update, for records of epochs only; ignored if the
-            record has it as epoch 0.
+        reference: the lowest objective known for the problem, unless the record has the optimum.
+        start: of records with epochs only, unless they have it as epoch 0.
     """
-    curve, unit = objective_curve(record)
     if record.get("status") in FAILURES:
         return None
+    curve, unit = objective_curve(record)
     if unit == "epoch" and len(curve) > 1 and _has_start(record) and math.isfinite(curve[0]):
         start, curve = Start(float(curve[0]), 0.0), curve[1:]
     stop = _stop(curve, start)
@@ -137,10 +68,9 @@ def measure(
 
 
 def objective_curve(record: Record) -> tuple[np.ndarray, str]:
-    """The curve to judge, [n], and what it counts: "update" or "epoch".
+    """The curve to judge, [n], maybe empty, and what it counts: "update" or "epoch".
 
-    It is the first available of the updates' objective and loss and the epochs' objective and
-    loss. NaN marks null. It is empty if there is none.
+    It is the first available of the updates' objective and loss and those of the epochs.
     """
     updates, epochs = record.get("updates") or {}, record.get("epochs") or []
     for name in OBJECTIVES:
@@ -150,9 +80,6 @@ def objective_curve(record: Record) -> tuple[np.ndarray, str]:
         if any(name in epoch for epoch in epochs):
             return as_curve(epoch[name] for epoch in epochs if name in epoch), "epoch"
     return np.empty(0), "update"
-
-
-# -- the objective -----------------------------------------------------------------------------
 
 
 def _has_start(record: Record) -> bool:
@@ -190,12 +117,9 @@ class _Ends(NamedTuple):
     line: Trend | None
 
     @property
-    def fall(self) -> float:
-        return self.start - self.end
-
-    @property
-    def fall_error(self) -> float:
-        return math.hypot(self.start_error, self.end_error)
+    def fall(self) -> tuple[float, float]:
+        """With its standard error."""
+        return self.start - self.end, math.hypot(self.start_error, self.end_error)
 
 
 def _ends(curve: np.ndarray, deviation: float, known: Start | None = None) -> _Ends:
@@ -224,17 +148,11 @@ def _head(curve: np.ndarray, deviation: float) -> int:
 def _objective(
     curve: np.ndarray, unit: str, cycle: int | None, most: float, start: Start | None
 ) -> Values:
-    """Measure a curve of finite values, [n ≥ 1].
-
-    Args:
-        unit: "update" or "epoch".
-        cycle: updates per epoch, if known.
-        most: upper limit of the scale.
-        start: the objective before the first value, if known.
-    """
+    """Measure finite values [n ≥ 1], with `cycle` updates per epoch and a scale up to `most`."""
     n, deviation = len(curve), noise(curve)
     ends = _ends(curve, deviation, start)
-    scale = max(min(ends.fall, most), LEAST_SCALE * abs(ends.end), np.finfo(float).tiny)
+    fall, _ = ends.fall
+    scale = max(min(fall, most), LEAST_SCALE * abs(ends.end), np.finfo(float).tiny)
     # A pattern in few points shows only if all are considered, but it must hold at the end.
     residuals = _detrended(curve, 32)
     swing = _amplitude(_detrended(curve, 4))
@@ -243,14 +161,27 @@ def _objective(
     level = abs(ends.end) or math.nan
     values: Values = {
         "curve": curve,
-        **{"values": n, "unit": unit, "start_known": unit == "update" or start is not None},
-        **{"start": ends.start, "start_error": ends.start_error, "end": ends.end},
-        **{"end_error": ends.end_error, "fall": ends.fall / (abs(ends.start) or math.nan)},
+        "values": n,
+        "unit": unit,
+        "start": ends.start,
+        "start_known": unit == "update" or start is not None,
+        "start_error": ends.start_error,
+        "end": ends.end,
+        "end_error": ends.end_error,
+        "scale": scale,
         "lowest": float(moving_mean(curve, max(1, n // 10)).min()),
-        **{"deviation": deviation, "noise": deviation / level, "scale": scale},
-        **{"swing": swing, "amplitude": swing / level, "pace": pace, "slows": slows},
-        **{"sign_changes": signs.share, "sign_changes_expected": signs.expected},
-        **{"sign_changes_p": signs.p_value, "period": wave.period, "period_p": wave.p_value},
+        "fall": fall / (abs(ends.start) or math.nan),
+        "deviation": deviation,
+        "noise": deviation / level,
+        "pace": pace,
+        "slows": slows,
+        "swing": swing,
+        "amplitude": swing / level,
+        "sign_changes": signs.share,
+        "sign_changes_expected": signs.expected,
+        "sign_changes_p": signs.p_value,
+        "period": wave.period,
+        "period_p": wave.p_value,
     }
     if line := ends.line:
         gains = [-slope * line.points / scale for slope in (line.slope, line.high, line.low)]
@@ -281,9 +212,6 @@ def _pace(curve: np.ndarray) -> tuple[float, bool]:
     change = abs(first.slope) - abs(last.slope)
     slows = change > 2 * math.hypot(first.slope_error, last.slope_error)
     return (last.slope / first.slope if first.slope else math.nan), slows
-
-
-# -- updates, L2 and optimum -------------------------------------------------------------------
 
 
 def _updates(record: Record) -> Values:
@@ -345,14 +273,14 @@ def _l2(record: Record) -> Values:
     whole, rest = (_ends(curve, noise(curve)) for curve in (objective, loss))
     if not whole.end:
         return {}
-    falls = whole.fall > 2 * whole.fall_error
-    beyond_noise = abs(rest.fall) > max(2 * rest.fall_error, LEAST_SCALE * abs(rest.start))
+    (fall, fall_error), (rest_fall, rest_error) = whole.fall, rest.fall
+    moves = abs(rest_fall) > max(2 * rest_error, LEAST_SCALE * abs(rest.start))
     return {
         "l2_share": 1 - rest.end / whole.end,
-        "l2_share_of_fall": 1 - rest.fall / whole.fall if falls else math.nan,
+        "l2_share_of_fall": 1 - rest_fall / fall if fall > 2 * fall_error else math.nan,
         "loss_start": rest.start,
         "loss_end": rest.end,
-        "loss": ("falls" if rest.fall > 0 else "rises") if beyond_noise else "stays",
+        "loss": ("falls" if rest_fall > 0 else "rises") if moves else "stays",
     }
 
 
@@ -364,31 +292,29 @@ def _convex(record: Record, start: float) -> Values:
         return {}
     gaps, bounds = np.minimum.accumulate(gaps), _finite(convex.get("bound"))
     gap, optimum = float(gaps[-1]), float(convex["optimum"])
-    values: Values = {"gap": gap, "optimum": optimum}
-    if start > optimum:
-        values["gap_share"] = gap / (start - optimum)
-    if fit := decay(gaps):
-        values |= {"decay": fit.exponent, "decay_low": fit.low, "decay_high": fit.high}
-    if len(bounds):
-        values["bound"] = float(bounds[-1])
-    if len(bounds) == len(gaps):
-        values["within_bound"] = "yes" if (gaps <= bounds).all() else "no"
-    return values
-
-
-# -- dev ---------------------------------------------------------------------------------------
+    exponent, low, high = decay(gaps)
+    comparable = len(bounds) == len(gaps)
+    return {
+        "gap": gap,
+        "optimum": optimum,
+        "decay": exponent,
+        "decay_low": low,
+        "decay_high": high,
+        "gap_share": gap / (start - optimum) if start > optimum else math.nan,
+        "bound": float(bounds[-1]) if len(bounds) else math.nan,
+        "within_bound": ("yes" if (gaps <= bounds).all() else "no") if comparable else "",
+    }
 
 
 def _dev(record: Record) -> Values:
     """The course of dev F1; empty with fewer than `LEAST_POINTS` epochs that have it.
 
     Without dev F1, Keras's validation loss is used, with its sign reversed. The error of the drop
-    combines two parts: how much F1 varies from epoch to epoch, and, if counts for each sentence
-    were recorded, how much the difference would vary over other sentences.
+    combines how much F1 varies from epoch to epoch with how much the difference would vary over
+    other sentences, if counts for each sentence were recorded.
     """
-    named = {name: _epochs_with(record, name) for name in ("dev_f1", "val_loss")}
-    name = "dev_f1" if named["dev_f1"] else "val_loss"
-    epochs = named[name]
+    name = "dev_f1" if _epochs_with(record, "dev_f1") else "val_loss"
+    epochs = _epochs_with(record, name)
     if len(epochs) < LEAST_POINTS:
         return {}
     sign = 1.0 if name == "dev_f1" else -1.0
@@ -419,8 +345,7 @@ def _epochs_with(record: Record, name: str) -> list[Record]:
 def _sampling_error(one: Record, other: Record) -> float:
     """Standard error of the difference in F1 between two epochs on the same sentences.
 
-    This is the delta method on 2 Σ matched / Σ (gold + test). Gold counts are the same in both
-    epochs; their sum follows from F1.
+    The delta method on 2 Σ matched / Σ (gold + test); the sum of the gold counts follows from F1.
     """
     counts = [epoch.get("dev_counts") or [] for epoch in (one, other)]
     if not counts[0] or len(counts[0]) != len(counts[1]):

@@ -17,16 +17,14 @@ import numpy as np
 
 from rnnparse.study.diagnosis.advice import Finding, advise, advise_on_failure
 from rnnparse.study.diagnosis.comparison import measure_all
-from rnnparse.study.diagnosis.evidence import Evidence
-from rnnparse.study.diagnosis.measurements import (
+from rnnparse.study.diagnosis.evidence import (
     FLAT,
     LEAST_SCALE,
     SHORT_WAY,
+    Evidence,
     Measurements,
-    Record,
-    measure,
-    objective_curve,
 )
+from rnnparse.study.diagnosis.measurements import Record, measure, objective_curve
 from rnnparse.study.diagnosis.statistics import LEAST_POINTS, noise
 from rnnparse.study.diagnosis.wording import advice_text
 from rnnparse.study.schema import FAILURES

@@ -19,10 +19,8 @@ from rnnparse.study.schema import HUGE
 LEAST_POINTS = 4
 """Minimum number of points for a trend."""
 MOST_FACTORS = 8
-"""`shares_of_variance` considers at most this many factors: those that explain most alone."""
+"""Maximum number of factors in `shares_of_variance`: those that explain most alone."""
 _MAD_TO_SD = 1.4826022185056018
-
-# -- curves ------------------------------------------------------------------------------------
 
 
 def as_curve(values: Iterable[float | None] | None) -> np.ndarray:
@@ -44,18 +42,11 @@ def moving_mean(curve: np.ndarray, width: int) -> np.ndarray:
 
 
 def bin_edges(length: int, most: int) -> list[int]:
-    """Divide a curve into at most `most` bins.
+    """Divide a curve of `length` values into at most `most` bins, most ≥ 2.
 
-    Half of the edges are spaced geometrically and half evenly, so that the bins suit logarithmic
-    as well as linear axes.
-
-    Args:
-        length: number of values in the curve.
-        most: maximum number of bins, at least 2.
-
-    Returns:
-        Increasing edges from 0 to `length`; bin i is [edges[i], edges[i + 1]). Each value gets a
-        bin of its own if the length is at most `most`.
+    Half of the edges are spaced geometrically and half evenly, to suit logarithmic and linear
+    axes. They increase from 0 to `length`; bin i is [edges[i], edges[i + 1]). Up to `most` values
+    get a bin each.
 
     Example:
         >>> bin_edges(1000, 10)
@@ -70,15 +61,15 @@ def bin_edges(length: int, most: int) -> list[int]:
 
 
 def downsample(values: Sequence[float | None], edges: Sequence[int]) -> Any:
-    """Summarize a curve by bins.
+    """Summarize a curve by bins, with five significant digits.
 
     Args:
         values: the curve; None marks values that are not finite. May end before the last edge.
         edges: as returned by `bin_edges`.
 
     Returns:
-        The values, rounded to five digits, if each has its own bin. Otherwise a dict with the
-        `mean`, `low` (minimum) and `high` (maximum) of each bin, None for bins without a value.
+        The values if each has its own bin. Otherwise a dict with the `mean`, `low` (minimum) and
+        `high` (maximum) of each bin, None for bins without a value.
 
     Example:
         >>> downsample([4, 2, 6, 1], [0, 1, 4])
@@ -103,17 +94,10 @@ def _rounded(values: np.ndarray) -> list[float | None]:
     return [float(f"{value:.5g}") if math.isfinite(value) else None for value in values.tolist()]
 
 
-# -- trends and noise --------------------------------------------------------------------------
-
-
 class Trend(NamedTuple):
-    """A line through the last part of a curve.
+    """A line through the last `points` of a curve: its value at the last one, and its slope.
 
-    Attributes:
-        level, level_error: value of the line at the last point, and its standard error.
-        slope, slope_error: change per point, and its standard error.
-        low, high: 95 % confidence interval of the slope.
-        points: number of points fitted.
+    The errors are standard errors; low and high are the 95 % confidence interval of the slope.
     """
 
     level: float
@@ -123,14 +107,6 @@ class Trend(NamedTuple):
     low: float
     high: float
     points: int
-
-
-class Decay(NamedTuple):
-    """A power law t^−exponent; low, high: 95 % confidence interval of the exponent."""
-
-    exponent: float
-    low: float
-    high: float
 
 
 def student_quantile(freedom: float) -> float:
@@ -166,24 +142,20 @@ def trend(curve: np.ndarray, points: int | None = None) -> Trend:
     return Trend(level, level_error, slope, error, slope - half, slope + half, points)
 
 
-def decay(gaps: np.ndarray) -> Decay | None:
-    """Fit gap ~ t^−p for t = 1, 2, … on a logarithmic scale.
+def decay(gaps: np.ndarray) -> tuple[float, float, float]:
+    """Fit gap ~ t^−p for t = 1, 2, … on a logarithmic scale; p and its 95 % interval.
 
-    Args:
-        gaps: [n]; gaps that are not positive and finite are ignored.
-
-    Returns:
-        p with its confidence interval; None with fewer than `LEAST_POINTS` usable gaps.
+    Gaps [n] that are not positive and finite are ignored. NaN with fewer than `LEAST_POINTS` gaps.
 
     Example:
-        >>> round(decay(np.arange(1, 50) ** -0.5).exponent, 6)
+        >>> round(decay(np.arange(1, 50) ** -0.5)[0], 6)
         0.5
     """
     usable = np.isfinite(gaps) & (gaps > 0)
     if usable.sum() < LEAST_POINTS:
-        return None
+        return math.nan, math.nan, math.nan
     slope, _, half, _ = _fit_line(np.log(1.0 + np.flatnonzero(usable)), np.log(gaps[usable]))
-    return Decay(-slope, -slope - half, -slope + half)
+    return -slope, -slope - half, -slope + half
 
 
 def _fit_line(x: np.ndarray, y: np.ndarray) -> tuple[float, float, float, np.ndarray]:
@@ -224,17 +196,8 @@ def noise(curve: np.ndarray, order: int = 2) -> float:
     return float(_MAD_TO_SD * np.median(differences) / math.sqrt(math.comb(2 * order, order)))
 
 
-# -- tests for oscillation ---------------------------------------------------------------------
-
-
 class SignChanges(NamedTuple):
-    """How often residuals change sign.
-
-    Attributes:
-        share: share of neighbouring pairs whose signs differ.
-        expected: the expected share under white noise.
-        p_value: probability of at least as many changes under white noise.
-    """
+    """Share of neighbours whose signs differ, observed and expected under white noise; p-value."""
 
     share: float
     expected: float
@@ -242,18 +205,12 @@ class SignChanges(NamedTuple):
 
 
 def sign_changes(residuals: np.ndarray, cycle: int | None = None) -> SignChanges:
-    """Test whether residuals change sign more often than white noise (one-sided binomial test).
+    """Test whether residuals [n] change sign more often than noise (one-sided binomial test).
 
     Independent noise changes sign at half of the steps. When each epoch of `cycle` updates passes
     once over all examples in random order, neighbours within an epoch have the correlation
-    −1/(cycle − 1) and change sign more often; the test allows for that.
-
-    Args:
-        residuals: [n].
-        cycle: updates per epoch, or None.
-
-    Returns:
-        The statistics; share 0 and p-value 1 with fewer than two nonzero residuals.
+    −1/(cycle − 1) and change sign more often; the test allows for that. With fewer than two
+    nonzero residuals, the share is 0 and the p-value 1.
     """
     signs = np.sign(residuals)
     signs = signs[signs != 0]
@@ -277,16 +234,11 @@ class Wave(NamedTuple):
 
 
 def strongest_wave(residuals: np.ndarray, least_cycles: int = 3) -> Wave:
-    """Apply Fisher's test for a hidden period.
+    """Apply Fisher's test for a hidden period to residuals [n].
 
     Waves with fewer than `least_cycles` cycles are ignored, because the remains of a trend look
-    like them. The p-value is the first term of Fisher's sum, an upper bound.
-
-    Args:
-        residuals: [n]; their mean is subtracted.
-
-    Returns:
-        The wave; an infinite period and the p-value 1 if there are too few points.
+    like them. The p-value is the first term of Fisher's sum, an upper bound. With too few points,
+    the period is infinite and the p-value 1.
 
     Reference:
         Fisher (1929), Tests of Significance in Harmonic Analysis.
@@ -303,19 +255,12 @@ def strongest_wave(residuals: np.ndarray, least_cycles: int = 3) -> Wave:
     return Wave(len(residuals) / (strongest + least_cycles), p_value)
 
 
-# -- analysis of variance ----------------------------------------------------------------------
-
-
 def shares_of_variance(factors: Sequence[Sequence[str]], values: Sequence[float]) -> list[float]:
-    """The share of the variance that each factor explains, corrected for chance.
+    """The share of the variance of `values` [n] that each of `factors` [factors][n] explains.
 
-    The model is a sum of main effects. Variance that correlated factors explain jointly is divided
-    between them: each factor gets what it adds to the factors before it, averaged over all orders
-    (its Shapley value). Shares are at least 0 and sum to at most 1.
-
-    Args:
-        factors: for each factor, its value in each observation, [factors][n].
-        values: the observations, [n].
+    The model is a sum of main effects, corrected for chance. Variance that correlated factors
+    explain jointly is divided between them: each gets what it adds to the factors before it,
+    averaged over all orders (its Shapley value). Shares are at least 0 and sum to at most 1.
 
     Reference:
         Lindeman, Merenda & Gold (1980), Introduction to Bivariate and Multivariate Analysis, page
