@@ -8,7 +8,7 @@ of this process on a processor (user + system) and by the clock, medians over th
 `Study.run` does before the first trial starts:
 
     trials      the trials of the space, in their order
-    heads       of each record what is known of it without its curve
+    entries     the index of the records, which leaves out their curves
     in all      both, and which trials are left
 
 and beside it, what reports do: `load`, all records with their curves (one round).
@@ -83,10 +83,10 @@ def main() -> None:
         print(f"{options.trials:,} records, {megabytes:,.0f} MB, of {len(space.trials()):,} trials")
         print(f"{'seconds':<12}{'CPU':>9}{'clock':>9}")
         print(f"{'trials':<12}{measure(space.trials, options.rounds)[0]}")
-        print(f"{'heads':<12}{measure(lambda: list(file.heads('dev_f1')), options.rounds)[0]}")
+        print(f"{'entries':<12}{measure(file.entries, options.rounds)[0]}")
 
         def resume() -> int:
-            ended = {head["id"]: head for head in file.heads("dev_f1")}
+            ended = {entry.id for entry in file.entries()}
             return sum(trial.id not in ended for trial in space.trials())
 
         line, left = measure(resume, options.rounds)

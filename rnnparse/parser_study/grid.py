@@ -17,7 +17,7 @@ from rnnparse.files import on_digits, open_regular
 from rnnparse.models.frozen_weights import check_fields
 from rnnparse.parser_study.axis_text import parse_values
 from rnnparse.study.records import canonical
-from rnnparse.study.search_space import Space, Trial, plain_axis, require_few
+from rnnparse.study.search_space import Space, Trial, plain_axis
 
 if sys.version_info >= (3, 11):
     import tomllib
@@ -107,7 +107,7 @@ class Grid(Space):
         object.__setattr__(self, "rates", self._checked_rates())
         _require_known("training setting", self.fixed, _SHARED)
         check_fields(TrainingConfig.from_dict(self.fixed).freeze)
-        require_few(self.runs())
+        self._require_few()
         if self.further:
             for setting in self.further:
                 check_setting(setting)
@@ -206,7 +206,7 @@ class Grid(Space):
         further = [dict(setting) for setting in self.further]
         return {**super().to_dict(), "rates": rates, "further": further}
 
-    def runs(self) -> int:
+    def size(self) -> int:
         """How many trials there are at most, without making them."""
         axes = dict(self.axes)
         names, shared = axes.pop("optimizer"), axes.pop("learning_rate")

@@ -1,4 +1,4 @@
-"""The curve of a trial: numbers at each update and at each epoch."""
+"""The curve of a trial: numbers for each update and each epoch."""
 
 from __future__ import annotations
 
@@ -14,17 +14,17 @@ from rnnparse.study import schema
 from rnnparse.study.schema import HUGE, MOST_LEVELS
 
 OBJECTIVES = ("objective", "loss")
-"""The quantities that tell whether a trial diverges; the first that is there does."""
+"""The first of these that a curve has decides whether the trial diverges."""
 
 
 @dataclass
 class Curve:
-    """What a trial function gives.
+    """The result of a trial function.
 
     Attributes:
-        updates: lists with one number an update, by name; None for what is missing or not finite.
-            `objective`, or else `loss`, tells whether the trial diverges.
-        epochs: one dict an epoch, with its number as `epoch` and anything that JSON can hold.
+        updates: lists with one number per update, by name; None if it is missing or not finite.
+            `objective`, or else `loss`, decides whether the trial diverges.
+        epochs: one dict per epoch, with its number as `epoch` and any values that JSON can hold.
         convex: for convex objectives the optimum and the gaps to it, or None.
 
     Example:
@@ -49,17 +49,17 @@ class Curve:
 
     @classmethod
     def from_history(cls, history: Mapping[str, Sequence[float]]) -> Curve:
-        """The curve of what Keras's `fit` returns as its `history`: one number an epoch, by name.
+        """The curve of a Keras `History.history`: one number per epoch, by name.
 
-        Shorter series, such as `validation_freq` makes, belong to every second (third …) epoch.
+        A shorter series, as `validation_freq` makes, belongs to every second (third …) epoch.
 
         Example:
             >>> Curve.from_history(model.fit(x, y, epochs=5).history)
         """
-        most = max(map(len, history.values()), default=0)
-        epochs: list[dict[str, Any]] = [{"epoch": number} for number in range(1, most + 1)]
+        count = max(map(len, history.values()), default=0)
+        epochs: list[dict[str, Any]] = [{"epoch": number} for number in range(1, count + 1)]
         for name, series in history.items():
-            every = most // max(1, len(series))
+            every = count // max(1, len(series))
             for number, value in enumerate(series, 1):
                 epochs[every * number - 1][name] = value
         curve = cls()
@@ -68,19 +68,20 @@ class Curve:
         return curve
 
     def add(self, entry: Any) -> None:
-        """Add an entry: of an update, of an epoch, or on a convex objective.
+        """Add the entry of an update, of an epoch, or about a convex objective.
 
         Args:
             entry: a number is the objective at an update. A mapping with the key `epoch` belongs
-                to an epoch; one whose only key is `convex` is kept as such; any other has numbers
-                of an update by their names. Arrays and tensors of one element are numbers.
+                to an epoch; the value of a mapping with the single key `convex` replaces
+                `self.convex`; any other mapping holds numbers of an update, by name. Arrays and
+                tensors with one element count as numbers.
 
         Raises:
-            TypeError: something else.
+            TypeError: any other value.
         """
         if not isinstance(entry, Mapping):
             entry = {"objective": entry}
-        entry = plain({name: _as_number(value) for name, value in entry.items()})
+        entry = plain({name: _scalar(value) for name, value in entry.items()})
         if "epoch" in entry:
             _check(schema.EPOCH, "an epoch", entry)
             self.epochs.append(entry)
@@ -92,30 +93,41 @@ class Curve:
 
     def _add_update(self, numbers: dict[str, Any]) -> None:
         _check(schema.UPDATE, "an update", numbers)
-        count = max(map(len, self.updates.values()), default=0)
+        count = count_updates(self.updates)
         for name in numbers:
             self.updates.setdefault(name, [None] * count)
         for name, series in self.updates.items():
             series.append(numbers.get(name))
 
-    def last(self, name: str) -> float | None:
-        """The latest value of a quantity: at an epoch if epochs have it, else at an update."""
-        values = [epoch[name] for epoch in self.epochs if name in epoch] or self.updates.get(name)
-        return values[-1] if values else None
-
     def diverged(self, last: int | None = None) -> bool:
-        """Whether the objective is not finite, or `GROWTH` times its first value other than 0.
+        """Whether the objective is not finite, or exceeds `GROWTH` times its first nonzero value.
 
         Args:
-            last: look only at so many values at the end.
+            last: check only this many values at the end.
         """
         return leaves_bounds(objective(self.updates, self.epochs), last)
 
 
-def objective(
-    updates: Mapping[str, Sequence[float | None]], epochs: Sequence[Mapping[str, Any]]
-) -> Sequence[float | None]:
-    """The series by which a trial diverges: the first of the updates or epochs that is there."""
+Updates = Mapping[str, Sequence[float | None]]
+Epochs = Sequence[Mapping[str, Any]]
+
+
+def count_updates(updates: Updates) -> int:
+    """The number of updates of a curve."""
+    return max(map(len, updates.values()), default=0)
+
+
+def latest_values(updates: Updates, epochs: Epochs) -> dict[str, float | None]:
+    """The latest value of each metric: of its last epoch, or for others of the last update."""
+    latest = {name: series[-1] if series else None for name, series in updates.items()}
+    for epoch in epochs:
+        latest |= {name: x for name, x in epoch.items() if x is None or type(x) in (int, float)}
+    latest.pop("epoch", None)
+    return latest
+
+
+def objective(updates: Updates, epochs: Epochs) -> Sequence[float | None]:
+    """The series that decides whether a trial diverges; empty if there is none."""
     for name in OBJECTIVES:
         if name in updates:
             return updates[name]
@@ -127,20 +139,20 @@ def objective(
 
 
 def leaves_bounds(values: Sequence[float | None], last: int | None = None) -> bool:
-    """Whether any of the values, or of so many last ones, is None or `GROWTH` times the start."""
+    """Whether any value (of the last `last`) is None or exceeds `GROWTH` times the start."""
     start = next((abs(x) for x in values if x), math.inf)
     return any(x is None or x > GROWTH * start for x in (values[-last:] if last else values))
 
 
-def _as_number(value: Any) -> Any:
-    """An array or tensor of one element without its axes; anything else as it is."""
+def _scalar(value: Any) -> Any:
+    """An array or tensor with one element as a scalar; any other value unchanged."""
     if getattr(value, "shape", None) is None or np.size(value) != 1:
         return value
     return np.asarray(value).reshape(())
 
 
 def _check(check: schema.Check, what: str, value: Any) -> None:
-    """Raise TypeError where a value is not what diagnosis and reports count on."""
+    """Raise TypeError for values that diagnoses and reports could not read."""
     try:
         check(value)
     except schema.Wrong as wrong:
@@ -148,13 +160,13 @@ def _check(check: schema.Check, what: str, value: Any) -> None:
 
 
 def plain(value: Any, levels: int = MOST_LEVELS) -> Any:
-    """A value as JSON holds it: plain types, None for numbers that are not finite.
+    """A value in the built-in types that JSON can hold.
 
-    Numbers of more than `HUGE` count as infinite. Arrays and tensors become lists, or numbers if
-    they have no axes. Single precision gets the shortest digits that tell it from its neighbours.
+    Numbers that are not finite, or exceed `HUGE`, become None. Arrays and tensors become lists, or
+    numbers if they have no axes. Single precision is written with its shortest exact digits.
 
     Raises:
-        TypeError: there is no such value, or it has more than so many levels.
+        TypeError: a value of another type, or one nested more than `levels` deep.
     """
     if value is None or isinstance(value, (str, bool)):
         return value
@@ -164,7 +176,7 @@ def plain(value: Any, levels: int = MOST_LEVELS) -> Any:
     if isinstance(value, np.floating):
         return plain(float(str(value)))
     if not levels:
-        raise TypeError(f"cannot be recorded: it has more than {MOST_LEVELS} levels")
+        raise TypeError(f"cannot be recorded: nested more than {MOST_LEVELS} levels deep")
     if isinstance(value, Mapping):
         return {str(name): plain(x, levels - 1) for name, x in value.items()}
     if isinstance(value, (list, tuple)) or (isinstance(value, np.ndarray) and value.ndim):

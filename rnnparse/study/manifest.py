@@ -1,4 +1,4 @@
-"""What a study is about, in `study.json`: name, space, versions, hashes of the data and so on."""
+"""`study.json`: the name of a study, its space, its data, its trials and how to run them."""
 
 from __future__ import annotations
 
@@ -14,14 +14,14 @@ from rnnparse.study.schema import ABOUT, Wrong
 from rnnparse.study.search_space import Space
 
 STUDY = "study.json"
-"""The file, in the folder of a study."""
+"""The file in the folder of a study."""
 
 FORMAT = 1
 _LONGEST = 2**26  # bytes
 
 
 def check_about(about: Mapping[str, Any]) -> None:
-    """Raise ConfigError where a file could not hold this, or nobody could read it."""
+    """Raise ConfigError for content that `study.json` cannot hold."""
     try:
         ABOUT({"format": FORMAT, **about})
     except Wrong as wrong:
@@ -29,10 +29,11 @@ def check_about(about: Mapping[str, Any]) -> None:
 
 
 def write_study(folder: Path, about: Mapping[str, Any]) -> None:
-    """Write what a study is about; see `rnnparse.study.schema.ABOUT` and `Study`.
+    """Write `study.json`; `rnnparse.study.schema.ABOUT` declares its content.
 
     Raises:
-        ConfigError: that cannot be written.
+        ConfigError: other content.
+        StudyError: there is a pipe, folder or device of that name.
     """
     check_about(about)
     folder.mkdir(parents=True, exist_ok=True)
@@ -45,29 +46,33 @@ def write_study(folder: Path, about: Mapping[str, Any]) -> None:
 def read_study(folder: str | os.PathLike[str]) -> dict[str, Any]:
     """Read what `write_study` wrote.
 
+    Studies of version 0.1 have no `commands`, and those of the parser no `trials` either.
+
     Raises:
-        StudyError: there is none, it is damaged, or of another format.
+        StudyError: the file is missing, damaged, or of another format.
     """
     path = Path(folder) / STUDY
-    about = _parsed(path, folder)
+    about = _parse(path, folder)
     if not isinstance(about, dict) or about.get("format") != FORMAT:
         raise StudyError(f"{path}: expected a study of format {FORMAT}")
-    if "measure" in about and "metric" not in about:  # its name in studies of version 0.1
+    if "measure" in about and "metric" not in about:  # its name in version 0.1
         about["metric"] = about.pop("measure")
     try:
         ABOUT(about)
-        _add_trials(about)
+        space = Space(*(about["space"][name] for name in ("axes", "seeds", "fixed")))
     except (Wrong, ConfigError) as error:
         raise _damaged(path, str(error)) from None
+    if "trials" not in about and about["space"].keys() == space.to_dict().keys():
+        about["trials"] = [trial.id for trial in space.trials()]
     return about
 
 
 def require_own(path: Path, mark: bytes) -> None:
-    """Raise StudyError where a report would replace a file that none of them has written.
+    """Raise StudyError if a report would replace a file that is not a report.
 
     Args:
-        path: of the file, which need not be there.
-        mark: what every such file has in its first 64 KiB.
+        path: of the file, which may be missing.
+        mark: bytes that every such report has in its first 64 KiB.
     """
     try:
         with open_regular(path) as file:
@@ -80,19 +85,12 @@ def require_own(path: Path, mark: bytes) -> None:
         raise StudyError(f"{path}: rnnparse did not write this file; move it away")
 
 
-def _add_trials(about: dict[str, Any]) -> None:
-    """Add the ids of the expected trials to what version 0.1 wrote, where the axes give them."""
-    space = Space(*(about["space"][name] for name in ("axes", "seeds", "fixed")))
-    if "trials" not in about and about["space"].keys() == space.to_dict().keys():
-        about["trials"] = [trial.id for trial in space.trials()]
-
-
-def _parsed(path: Path, folder: str | os.PathLike[str]) -> Any:
+def _parse(path: Path, folder: str | os.PathLike[str]) -> Any:
     try:
         with open_regular(path) as file:
             content = file.read(_LONGEST + 1)
     except (FileNotFoundError, NotADirectoryError):
-        raise StudyError(f"{folder}: no study is there (no {STUDY})") from None
+        raise StudyError(f"{folder}: not a study (no {STUDY})") from None
     except OSError as error:
         raise StudyError(_reason(error, path)) from None
     if len(content) > _LONGEST:

@@ -1,4 +1,8 @@
-"""Where trials run: processes on this machine, or a cluster of Ray or Dask, all by joblib."""
+"""Run trials on workers: processes on this machine, or a cluster of Ray or Dask.
+
+Each backend is a `concurrent.futures.Executor`. When a process dies, an executor may fail all
+trials that run at that time, so `Runner` runs these again, one at a time, to find the culprit.
+"""
 
 from __future__ import annotations
 
@@ -6,121 +10,180 @@ import os
 import re
 import socket
 import warnings
-from collections.abc import Generator, Iterable, Iterator
-from contextlib import ExitStack, contextmanager
+from collections import deque
+from collections.abc import Callable, Iterator, Sequence
+from concurrent.futures import FIRST_COMPLETED, Executor, Future, wait
+from contextlib import AbstractContextManager, ExitStack, contextmanager
+from dataclasses import dataclass
+from functools import lru_cache
+from pathlib import Path
 from typing import Any
 
-from joblib import Parallel, cpu_count, delayed, parallel_config, register_parallel_backend
+from joblib import cpu_count
 
 from rnnparse.errors import ConfigError, MissingExtraError, StudyError
-from rnnparse.study.worker import Task, describe, prepare_process, run_task
+from rnnparse.study.curve import Curve
+from rnnparse.study.records import make_record
+from rnnparse.study.search_space import Trial
+from rnnparse.study.worker import (
+    SINGLE_THREADED,
+    Task,
+    describe,
+    prepare_process,
+    run_task,
+    versions,
+)
 
-BACKENDS = ("processes", "ray", "dask")
-
-# By name, as their packages may be absent.
-_DEATHS = {"TerminatedWorkerError", "RayActorError", "WorkerCrashedError", "KilledWorker"}
+# By name, as the packages may be absent.
+_DEATHS = {"TerminatedWorkerError", "WorkerCrashedError", "NodeDiedError", "KilledWorker"}
 _OUT_OF_MEMORY = "OutOfMemoryError"  # Ray's
-_ANSWER_SECONDS = 10.0
+_ATTEMPTS = 3
+_CONNECT_SECONDS = 10.0
+_IDLE_SECONDS = 300.0  # after which idle processes exit; a new one takes seconds to load TensorFlow
 
 
-class WorkerDied(Exception):
-    """The process of a worker ended while it ran a trial.
-
-    Attributes:
-        status: of a trial that is to blame.
-        error: of its record.
-    """
-
-    def __init__(self, status: str, error: dict[str, str]) -> None:
-        super().__init__(error["message"])
-        self.status, self.error = status, error
-
-
+@dataclass(frozen=True)
 class Pool:
     """Workers for trials.
 
     Attributes:
         jobs: how many trials run at once.
-        local: whether the workers are processes that this one started.
+        local: whether the workers are child processes of this one.
+        executor: returns the executor; after a worker has died, one that works again.
     """
 
-    def __init__(self, backend: str, jobs: int, **options: Any) -> None:
-        self.jobs, self.local = jobs, backend == "loky"
-        self._backend, self._options = backend, options
-
-    def run(
-        self, tasks: Iterable[Task], *, alone: bool = False
-    ) -> Generator[dict[str, Any], None, None]:
-        """Records of the tasks, each as soon as its trial has ended.
-
-        Args:
-            tasks: taken some time before they can start.
-            alone: one trial at a time.
-
-        Raises:
-            WorkerDied: of the tasks taken, those without a record have none, and may be to blame.
-        """
-        with parallel_config(backend=self._backend, **self._options):
-            # With one job joblib would run trials in this process, which is to outlive them.
-            run = Parallel(
-                n_jobs=max(self.jobs, 2),
-                pre_dispatch=1 if alone else self.jobs,
-                batch_size=1,
-                return_as="generator_unordered",
-            )
-        results = run(delayed(run_task)(task) for task in tasks)
-        try:
-            for record in results:  # noqa: UP028  (which would close them before `finally` does)
-                yield record
-        except Exception as error:
-            died = _death(error)
-            if died is None:
-                raise
-            raise died from error
-        finally:
-            with warnings.catch_warnings():
-                # Of results that nobody has read: the reader has been interrupted.
-                warnings.simplefilter("ignore", UserWarning)
-                results.close()
+    jobs: int
+    local: bool
+    executor: Callable[[], Executor]
 
 
-@contextmanager
-def open_pool(backend: str, jobs: int, address: str | None) -> Iterator[Pool]:
-    """Workers of a backend, for as long as the context lasts.
+@dataclass(frozen=True)
+class Death:
+    """How a worker process died.
+
+    Attributes:
+        status: of the trial that caused it.
+        error: of the record of that trial.
+    """
+
+    status: str
+    error: dict[str, str]
+
+
+class Runner:
+    """Runs trials until each has a record.
 
     Args:
-        backend: one of `BACKENDS`.
-        jobs: trials at once; 0 for one a core, of this machine or of the cluster.
-        address: of a cluster; None starts one on this machine.
-
-    Raises:
-        ConfigError: no such backend, or an address for processes.
-        MissingExtraError: the package of the backend is absent.
-        StudyError: the cluster does not answer, or is one of Ray's with a single core.
+        pool: the workers.
+        make_task: makes the task of a trial.
+        keep: called with each record as soon as its trial has ended.
     """
-    check_backend(backend, jobs, address)
-    with ExitStack() as stack:
-        if backend == "ray":
-            yield stack.enter_context(_ray(jobs, address))
-        elif backend == "dask":
-            yield stack.enter_context(_dask(jobs, address))
-        else:
-            # Workers whose trials leave much memory behind are replaced by new ones in silence.
-            warnings.filterwarnings("ignore", "A worker stopped while some jobs", UserWarning)
-            # At their start, not with their first trial: the driver may be killed before that.
-            yield Pool(
-                "loky",
-                jobs or cpu_count(),
-                inner_max_num_threads=1,
-                initializer=prepare_process,
-                initargs=(os.getpid(),),
+
+    def __init__(
+        self,
+        pool: Pool,
+        make_task: Callable[[Trial], Task],
+        keep: Callable[[dict[str, Any]], Any],
+    ) -> None:
+        self.pool, self.make_task, self.keep = pool, make_task, keep
+
+    def run(self, trials: Sequence[Trial]) -> None:
+        """Run trials. They start in their order.
+
+        Raises:
+            StudyError: workers die before they begin a trial.
+        """
+        waiting = deque(trials)
+        while waiting:
+            lost, death = self._attempt(waiting, self.pool.jobs)
+            begun = self._begun(lost)
+            suspects = [trial for trial, _ in begun] or lost
+            waiting.extendleft(trial for trial in reversed(lost) if trial not in suspects)
+            if death and len(begun) == 1 and begun[0][1]:
+                self._blame(begun[0][0], death)
+            else:
+                for trial in suspects:
+                    self._run_alone(trial)
+
+    def _run_alone(self, trial: Trial) -> None:
+        for attempt in range(1, _ATTEMPTS + 1):
+            lost, death = self._attempt(deque([trial]), 1)
+            if death is None:
+                return
+            if self._begun(lost):
+                self._blame(trial, death)
+                return
+            if attempt == _ATTEMPTS:
+                message = death.error["message"]
+                raise StudyError(f"workers die before they begin a trial: {message}")
+
+    def _attempt(self, waiting: deque[Trial], jobs: int) -> tuple[list[Trial], Death | None]:
+        """Run waiting trials until none is left or a worker dies.
+
+        Returns:
+            The trials that started and have no record, and how the worker died.
+        """
+        executor, death = self.pool.executor(), None
+        running: dict[Future[dict[str, Any]], Trial] = {}
+        lost: list[Trial] = []
+        while running or (waiting and death is None):
+            while waiting and death is None and len(running) < jobs:
+                trial = waiting.popleft()
+                running[_submit(executor, self.make_task(trial))] = trial
+            for future in wait(running, return_when=FIRST_COMPLETED).done:
+                trial = running.pop(future)
+                error = future.exception()
+                if error is None:
+                    self.keep(future.result())
+                    continue
+                death = _death(error)
+                if death is None:
+                    raise error
+                lost.append(trial)
+        return lost, death
+
+    def _begun(self, lost: Sequence[Trial]) -> list[tuple[Trial, bool]]:
+        """Those of the trials that a worker may have begun, and whether that is certain.
+
+        It is certain if there is a heartbeat, which is removed. Trials without a heartbeat file in
+        their task may have begun.
+        """
+        begun = []
+        for trial in lost:
+            path = self.make_task(trial).heartbeat
+            if path is None or Path(path).exists():
+                begun.append((trial, path is not None))
+            if path is not None:
+                Path(path).unlink(missing_ok=True)
+        return begun
+
+    def _blame(self, trial: Trial, death: Death) -> None:
+        self.keep(
+            make_record(
+                trial.config,
+                trial.seed,
+                death.status,
+                Curve(),
+                error=death.error,
+                data=self.make_task(trial).data,
+                versions=versions(),
             )
+        )
+
+
+def _submit(executor: Executor, task: Task) -> Future[dict[str, Any]]:
+    try:
+        return executor.submit(run_task, task)
+    except RuntimeError as error:  # an idle worker has died
+        failed: Future[dict[str, Any]] = Future()
+        failed.set_exception(error)
+        return failed
 
 
 def check_backend(backend: str, jobs: int, address: str | None) -> None:
-    """Raise ConfigError where there is no such backend, or the others do not fit it."""
-    if backend not in BACKENDS:
-        raise ConfigError(f"backend must be one of {', '.join(BACKENDS)}, not {backend!r}")
+    """Raise ConfigError for an unknown backend, or options that do not fit it."""
+    if backend not in _BACKENDS:
+        raise ConfigError(f"backend must be one of {', '.join(_BACKENDS)}, not {backend!r}")
     if jobs < 0:
         raise ConfigError("jobs must not be negative")
     if backend == "processes" and address is not None:
@@ -128,29 +191,76 @@ def check_backend(backend: str, jobs: int, address: str | None) -> None:
 
 
 @contextmanager
+def open_pool(backend: str, jobs: int, address: str | None) -> Iterator[Pool]:
+    """Provide the workers of a backend. Where the block raises, trials that run are killed.
+
+    Args:
+        backend: `processes`, `ray` or `dask`.
+        jobs: trials at once; 0 for one per core of this machine or of the cluster.
+        address: of a cluster; None starts one on this machine.
+
+    Raises:
+        ConfigError: unknown backend, or an address for processes.
+        MissingExtraError: the package of the backend is not installed.
+        StudyError: the cluster does not answer.
+    """
+    check_backend(backend, jobs, address)
+    with _BACKENDS[backend](jobs, address) as pool:
+        yield pool
+
+
+@contextmanager
+def _processes(jobs: int, address: str | None) -> Iterator[Pool]:
+    from loky import get_reusable_executor
+
+    # loky replaces a worker whose memory has grown, which needs no message.
+    warnings.filterwarnings("ignore", "A worker stopped while some jobs", UserWarning)
+    jobs = jobs or cpu_count()
+
+    def executor() -> Executor:
+        # The initializer runs when a worker starts, as the driver may die before its first trial.
+        return get_reusable_executor(
+            max_workers=jobs,
+            timeout=_IDLE_SECONDS,
+            initializer=prepare_process,
+            initargs=(os.getpid(),),
+            env=dict.fromkeys(SINGLE_THREADED, "1"),
+        )
+
+    try:
+        yield Pool(jobs, True, executor)
+    except BaseException:
+        get_reusable_executor(reuse=True).shutdown(wait=True, kill_workers=True)
+        raise
+
+
+class _RayExecutor(Executor):
+    """Tasks of Ray as futures."""
+
+    def __init__(self, ray: Any) -> None:
+        self._remote = lru_cache(ray.remote(num_cpus=1, max_retries=0))
+
+    def submit(self, fn: Callable[..., Any], /, *args: Any, **kwargs: Any) -> Future[Any]:
+        """See `concurrent.futures.Executor.submit`."""
+        future: Future[Any] = self._remote(fn).remote(*args, **kwargs).future()
+        return future
+
+
+@contextmanager
 def _ray(jobs: int, address: str | None) -> Iterator[Pool]:
     try:
         import ray
-        from ray.util.joblib.ray_backend import RayBackend
     except ImportError:
         raise MissingExtraError("ray", "ray") from None
-
-    class Unordered(RayBackend):
-        """Ray's backend says of itself what is true of multiprocessing's, but not of Ray's."""
-
-        supports_return_generator = True
-
-    register_parallel_backend("rnnparse-ray", Unordered)
     with ExitStack() as stack:
         if not ray.is_initialized():
-            options = {} if address else {"num_cpus": max(jobs or cpu_count(), 2)}
-            with _answer("Ray", address):
+            options = {} if address else {"num_cpus": jobs or cpu_count()}
+            with _connecting("Ray", address):
                 ray.init(address=address, include_dashboard=False, log_to_driver=False, **options)
             stack.callback(ray.shutdown)
-        cores = int(ray.cluster_resources().get("CPU", 0))
-        if cores < 2:
-            raise StudyError("the Ray cluster has a single core; two or more are needed")
-        yield Pool("rnnparse-ray", min(jobs or cores, cores))
+        cores = max(1, int(ray.cluster_resources().get("CPU", 0)))
+        executor = _RayExecutor(ray)
+        yield Pool(min(jobs or cores, cores), False, lambda: executor)
 
 
 @contextmanager
@@ -159,63 +269,53 @@ def _dask(jobs: int, address: str | None) -> Iterator[Pool]:
         from distributed import Client, LocalCluster
     except ImportError:
         raise MissingExtraError("distributed", "dask") from None
-    from joblib._dask import DaskDistributedBackend
-
-    class Telling(DaskDistributedBackend):
-        """Joblib's backend waits for ever for a trial whose worker has died; this one does not."""
-
-        def submit(self, func: Any, callback: Any = None) -> Any:
-            future = super().submit(func, callback)
-            future.add_done_callback(
-                lambda done: callback(done.exception()) if done.exception() else None
-            )
-            return future
-
-        def effective_n_jobs(self, n_jobs: int) -> int:
-            # With one worker, and be it while others are started anew, joblib would run trials in
-            # this process, which is to outlive them.
-            return max(2, super().effective_n_jobs(n_jobs))
-
-    register_parallel_backend("rnnparse-dask", Telling)
     with ExitStack() as stack:
         source: Any = address
         if address is None:
-            workers = max(jobs or cpu_count(), 2)
-            source = stack.enter_context(
-                LocalCluster(n_workers=workers, threads_per_worker=1, dashboard_address=None)
+            cluster = LocalCluster(
+                n_workers=jobs or cpu_count(), threads_per_worker=1, dashboard_address=None
             )
-        with _answer("Dask", address):
+            source = stack.enter_context(cluster)
+        with _connecting("Dask", address):
             client = stack.enter_context(Client(source))
-        yield Pool("rnnparse-dask", jobs or max(1, sum(client.ncores().values())))
+        executor = client.get_executor()
+        stack.callback(executor.shutdown, wait=False)
+        yield Pool(jobs or max(1, sum(client.ncores().values())), False, lambda: executor)
 
 
 @contextmanager
-def _answer(name: str, address: str | None) -> Iterator[None]:
-    """Turn what says that a cluster does not answer into a StudyError, and soon."""
+def _connecting(name: str, address: str | None) -> Iterator[None]:
+    """Raise StudyError within seconds if no cluster answers at an address."""
     try:
-        found = re.search(r"([^/:]+):(\d+)$", address or "")
-        if found:  # Ray alone would try for minutes
-            socket.create_connection((found[1], int(found[2])), _ANSWER_SECONDS).close()
+        port = re.search(r"([^/:]+):(\d+)$", address or "")
+        if port:  # Ray alone would try for minutes
+            socket.create_connection((port[1], int(port[2])), _CONNECT_SECONDS).close()
         yield
     except (OSError, RuntimeError, ValueError, OverflowError) as error:
         raise StudyError(f"no {name} cluster answers at {address}: {error}") from None
 
 
-def _death(error: Exception) -> WorkerDied | None:
-    """What an error says of the end of a worker; None if it is about something else."""
+_BACKENDS: dict[str, Callable[[int, str | None], AbstractContextManager[Pool]]] = {
+    "processes": _processes,
+    "ray": _ray,
+    "dask": _dask,
+}
+
+
+def _death(error: BaseException) -> Death | None:
+    """How a worker died, from the error of a future; None for errors of another kind."""
     names = {kind.__name__ for kind in type(error).__mro__}
     if _OUT_OF_MEMORY in names:
-        return WorkerDied("out of memory", describe(error))
+        return Death("out of memory", describe(error))
     if not names & _DEATHS:
         return None
-    # Only loky tells how its workers ended, as in {SIGKILL(-9)}.
-    ends = re.search(r"exit codes of the workers are \{((\w+)\(-?\d+\))", str(error))
-    if ends is None:
+    # Only loky reports exit codes, such as {SIGKILL(-9)}.
+    code = re.search(r"exit codes of the workers are \{((\w+)\(-?\d+\))", str(error))
+    if code is None:
         message = "the worker died while it ran the trial"
-        return WorkerDied("failed", {"type": type(error).__name__, "message": message})
-    if ends[2] == "SIGKILL":
+        return Death("failed", {"type": type(error).__name__, "message": message})
+    if code[2] == "SIGKILL":
         message = "the process of the trial was killed, as systems do when memory runs out"
-        return WorkerDied("out of memory", {"type": "SIGKILL", "message": message})
-    return WorkerDied(
-        "failed", {"type": ends[2], "message": f"the process of the trial ended by {ends[1]}"}
-    )
+        return Death("out of memory", {"type": "SIGKILL", "message": message})
+    message = f"the process of the trial ended with {code[1]}"
+    return Death("failed", {"type": code[2], "message": message})

@@ -1,4 +1,4 @@
-"""What a study shows on the terminal while it runs."""
+"""The progress bar and the table that a study shows on the terminal."""
 
 from __future__ import annotations
 
@@ -7,73 +7,71 @@ import json
 import shutil
 import sys
 import threading
-from collections import Counter
-from collections.abc import Iterable, Mapping, Sequence
+from collections import Counter, deque
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, TextIO
 
 from tqdm import tqdm
 
-from rnnparse.study.curve import Curve
+from rnnparse.study.records import Entry
 from rnnparse.study.schema import STATUSES
 from rnnparse.study.search_space import Trial
 
-_SECONDS = 1.0  # between two looks at the running trials
+_SECONDS = 1.0  # between two updates of the table
 _RUNNING, _ENDED = 8, 4  # rows of the table
 
 
+@dataclass(frozen=True)
 class Metric:
-    """A quantity of curves by which trials are compared, such as dev F1.
+    """A number by which trials are compared, such as dev F1.
 
-    Args:
-        name: of the quantity, as epochs or updates have it; the latest value counts.
-        maximize: whether more is better.
+    Attributes:
+        name: as in epochs or updates; the latest value counts.
+        maximize: whether higher values are better.
     """
 
-    def __init__(self, name: str = "objective", maximize: bool = False) -> None:
-        self.name, self.maximize = name, maximize
-
-    def of(self, record: Mapping[str, Any]) -> float | None:
-        """The latest value in a record, or None."""
-        return Curve(record["updates"], record["epochs"]).last(self.name)
+    name: str = "objective"
+    maximize: bool = False
 
     def better(self, value: float | None, than: float | None) -> bool:
-        """Whether a value is the better one; anything is better than None."""
+        """Whether a value is better than another; any value is better than None."""
         if value is None or than is None:
             return value is not None
         return value > than if self.maximize else value < than
 
 
 class Progress:
-    """A bar with the time left, and on a terminal a table of running trials and the latest ended.
+    """A progress bar; on a terminal also a table of running trials and of the latest that ended.
 
     Args:
-        trials: all of the study, those too that have ended before.
-        ended: id, status and value of those.
+        trials: all trials of the study.
+        ended: the index entries of those that have ended before.
         metric: by which the best trial is chosen.
-        signs: folder in which running trials leave signs of life under their ids, or None.
+        heartbeats: folder of heartbeat files, which running trials name by their ids; or None.
         show: False to show nothing.
-        file: where to write.
+        file: where to write; None for standard error.
     """
 
     def __init__(
         self,
         trials: Sequence[Trial],
-        ended: Iterable[Mapping[str, Any]],
+        ended: Iterable[Entry],
         metric: Metric,
-        signs: Path | None,
+        heartbeats: Path | None,
         *,
         show: bool = True,
         file: TextIO | None = None,
     ) -> None:
-        self.metric, self.signs, self.file = metric, signs, file or sys.stderr
+        self.metric, self.heartbeats, self.file = metric, heartbeats, file or sys.stderr
         self._trials = {trial.id: trial for trial in trials}
         self._varying = _varying(trials)
         self._counts: Counter[str] = Counter()
         self._best: tuple[str, float | None] = ("", None)
-        self._ended: list[list[str]] = []
-        for head in ended:
-            self._count(head["id"], head["status"], head["value"])
+        self._ended: deque[list[str]] = deque(maxlen=_ENDED)
+        for entry in ended:
+            self._count(entry)
         self._show = show
         self._table = show and self.file.isatty()
         self._stop = threading.Event()
@@ -104,20 +102,19 @@ class Progress:
             row.close()
         self._bar.close()
 
-    def note(self, record: Mapping[str, Any]) -> None:
-        """Take note of a trial that has ended."""
-        value = self.metric.of(record)
-        self._count(record["id"], record["status"], value)
-        updates = max(map(len, record["updates"].values()), default=0)
-        row = [record["status"], *self._cells(record["id"]), str(updates), _number(value)]
-        self._ended = [*self._ended, row][-_ENDED:]
+    def note(self, entry: Entry) -> None:
+        """Count a trial that has just ended."""
+        self._count(entry)
+        value = _number(entry.latest.get(self.metric.name))
+        self._ended.append([entry.status, *self._cells(entry.id), str(entry.updates), value])
         self._bar.set_postfix_str(self._summary(), refresh=False)
         self._bar.update()
 
-    def _count(self, trial: str, status: str, value: float | None) -> None:
-        self._counts[status] += 1
-        if status == "finished" and self.metric.better(value, self._best[1]):
-            self._best = trial, value
+    def _count(self, entry: Entry) -> None:
+        value = entry.latest.get(self.metric.name)
+        self._counts[entry.status] += 1
+        if entry.status == "finished" and self.metric.better(value, self._best[1]):
+            self._best = entry.id, value
 
     def _summary(self) -> str:
         parts = [f"{self._counts[status]} {status}" for status in STATUSES if self._counts[status]]
@@ -143,9 +140,9 @@ class Progress:
             row.set_description_str(lines[i][:columns] if i < len(lines) else "")
 
     def table(self) -> list[str]:
-        """The lines of the table: names, running trials, the latest that have ended."""
+        """The lines of the table: names, running trials, the latest trials that have ended."""
         names = ["", *self._varying, "updates", self.metric.name]
-        rows = [names, *self._running()[:_RUNNING], *self._ended]
+        rows = [names, *self._running()[:_RUNNING], *list(self._ended)]
         widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
         return [
             "  ".join(f"{cell:<{width}}" for cell, width in zip(row, widths, strict=True)).rstrip()
@@ -153,27 +150,25 @@ class Progress:
         ]
 
     def _running(self) -> list[list[str]]:
-        if self.signs is None:
-            return []
         rows = []
-        for sign in sorted(self.signs.iterdir()):
-            with contextlib.suppress(OSError, ValueError):  # it has just gone, or is being written
-                numbers = json.loads(sign.read_text(encoding="utf-8"))
-                value = _number(numbers.get(self.metric.name))
-                rows.append(["running", *self._cells(sign.name), str(numbers["updates"]), value])
+        for path in sorted(self.heartbeats.iterdir()) if self.heartbeats else ():
+            with contextlib.suppress(OSError, ValueError):  # just removed, or being written
+                latest = json.loads(path.read_text(encoding="utf-8"))
+                value = _number(latest.get(self.metric.name))
+                rows.append(["running", *self._cells(path.name), str(latest["updates"]), value])
         return rows
 
-    def _cells(self, trial: str) -> list[str]:
-        """The settings of a trial that others do not share."""
-        found = self._trials.get(trial)
-        if found is None:
+    def _cells(self, trial_id: str) -> list[str]:
+        """The settings of a trial, for the axes that vary."""
+        trial = self._trials.get(trial_id)
+        if trial is None:
             return []
-        values = {**found.config, "seed": found.seed}
+        values = {**trial.config, "seed": trial.seed}
         return [_number(values.get(name)) for name in self._varying]
 
 
 def _varying(trials: Sequence[Trial]) -> list[str]:
-    """The names of settings, and the seed, in which trials differ."""
+    """The names of the settings, and of the seed, in which trials differ."""
     settings = [{**trial.config, "seed": trial.seed} for trial in trials]
     names = dict.fromkeys(name for values in settings for name in values)
     return [name for name in names if len({str(values.get(name)) for values in settings}) > 1]

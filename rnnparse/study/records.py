@@ -1,52 +1,57 @@
-"""The records of a study: one JSON object a finished trial, one line each, in one file.
+"""The records of a study: `records.jsonl` holds one JSON object per trial that has ended.
 
 A record has these keys, in this order:
 
-    id        16 hexadecimal digits that depend on config and seed alone
+    id        16 hexadecimal digits that depend on config and seed only
     config    the settings of the trial, by axis
-    seed      a whole number
+    seed      a non-negative integer
     status    one of `STATUSES`
     error     null, or {"type", "message"}
-    updates   lists with one number an update: `objective`, `loss`, ...; null is not finite
-    epochs    one object an epoch: {"epoch", ..., "seconds"}
+    updates   lists with one number per update: `objective`, `loss`, ...; null is not finite
+    epochs    one object per epoch: {"epoch", ..., "seconds"}
     convex    null, or how far the iterates are from the optimum
     data      null, or a hash of the data
-    versions  of rnnparse, Python, and the packages that numbers depend on
-    seconds   that the trial took
+    versions  of rnnparse, Python, and the packages that results depend on
+    seconds   run time of the trial
     host      where it ran
 
-Records of equal trials are equal but for `seconds`, those within `epochs` too, and `host`.
+Records of equal trials differ only in `seconds`, also those within `epochs`, and in `host`.
+
+`index.jsonl` repeats each record without its curve, so that a study with gigabytes of curves
+resumes at once. It is derived data: `RecordFile` trusts only those of its lines that match the
+records, and makes the others again.
 """
 
 from __future__ import annotations
 
+import contextlib
 import errno
 import hashlib
 import json
+import mmap
 import os
-import re
-from collections.abc import Container, Iterator, Mapping
+from collections.abc import Container, Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import IO, Any
 
 from rnnparse.errors import StudyError
 from rnnparse.files import hold_lock, open_regular, parse_json, write_atomically
-from rnnparse.study.curve import Curve, leaves_bounds, objective, plain
-from rnnparse.study.schema import (
-    FAILURES,
-    HEAD,
-    HEAD_NAMES,
-    RECORD,
-    STATUSES,
-    Wrong,
-    has_large_number,
+from rnnparse.study.curve import (
+    Curve,
+    count_updates,
+    latest_values,
+    leaves_bounds,
+    objective,
+    plain,
 )
+from rnnparse.study.schema import FAILURES, INDEX, RECORD, STATUSES, Wrong, has_large_number
 
-RECORDS, LOCK = "records.jsonl", ".lock"
+RECORDS, INDEX_FILE, LOCK = "records.jsonl", "index.jsonl", ".lock"
 """Files of a study folder."""
 
 LONGEST = 2**28
-"""Bytes that a line may have."""
+"""The longest line, in bytes."""
 
 _KEYS = (
     *("id", "config", "seed", "status", "error", "updates", "epochs", "convex"),
@@ -54,27 +59,21 @@ _KEYS = (
 )
 _APPENDING = os.O_WRONLY | os.O_CREAT | os.O_APPEND | getattr(os, "O_BINARY", 0)
 _BEGIN = b'{"id":"'
-_START = re.compile(_BEGIN + rb'[0-9a-f]{16}","config":\{')
-_ID = slice(len(_BEGIN), len(_BEGIN) + 16)
-_NUMBER = re.compile(rb"-?\d+(\.\d+)?([eE][-+]?\d+)?")
-_AFTER_ERROR = b',"updates":{'
-_BEFORE_DATA, _AFTER_DATA = b',"data":', b',"versions":{'
-_BEFORE_SECONDS = b',"seconds":'
 
 
 def canonical(value: Any) -> str:
-    """JSON of a value, the same for equal values."""
+    """JSON of a value; equal values have equal JSON."""
     return json.dumps(value, sort_keys=True, separators=(",", ":"), allow_nan=False)
 
 
 def trial_id(config: Mapping[str, Any], seed: int) -> str:
-    """What a trial is known by: equal for equal settings and seed, whatever the order of keys."""
-    text = canonical({"config": plain(config), "seed": seed})
-    return hashlib.sha256(text.encode()).hexdigest()[:16]
+    """The id of a trial: a hash of its config and seed. The order of keys does not matter."""
+    content = canonical({"config": plain(config), "seed": seed})
+    return hashlib.sha256(content.encode()).hexdigest()[:16]
 
 
 def data_hash(data: Mapping[str, Any]) -> str | None:
-    """A hash of the hashes of a study's data, as records have it; None for no data."""
+    """A hash of all hashes of a study's data, as records store it; None for no data."""
     return hashlib.sha256(canonical(data).encode()).hexdigest()[:16] if data else None
 
 
@@ -90,16 +89,16 @@ def make_record(
     seconds: float = 0.0,
     host: str = "",
 ) -> dict[str, Any]:
-    """A record of a trial; see the head of this module.
+    """The record of a trial, with the keys that this module's docstring lists.
 
     Raises:
-        TypeError: the curve has something that JSON cannot hold.
-        ValueError: no such status, or an error that does not go with it.
+        TypeError: the curve holds a value that JSON cannot hold.
+        ValueError: unknown status, or an error that does not fit it.
     """
     if status not in STATUSES:
         raise ValueError(f"status must be one of {', '.join(STATUSES)}, not {status!r}")
     if (error is not None) != (status in FAILURES):
-        raise ValueError(f"{', '.join(FAILURES)} need an error, other statuses have none")
+        raise ValueError(f"only the statuses {', '.join(FAILURES)} have an error, and need one")
     return {
         "id": trial_id(config, seed),
         "config": plain(config),
@@ -117,7 +116,7 @@ def make_record(
 
 
 def without_times(record: Mapping[str, Any]) -> dict[str, Any]:
-    """A record without what differs between equal runs."""
+    """A record without the values that differ between equal trials."""
     kept = {name: value for name, value in record.items() if name not in ("seconds", "host")}
     kept["epochs"] = [
         {name: value for name, value in epoch.items() if name != "seconds"}
@@ -126,10 +125,57 @@ def without_times(record: Mapping[str, Any]) -> dict[str, Any]:
     return kept
 
 
-class RecordFile:
-    """The records of a study folder; one driver at a time can add to them.
+@dataclass(frozen=True)
+class Entry:
+    """A line of the index: a record without its curve.
 
-    Anybody may read while a driver writes: a last line without its end is not there yet.
+    Attributes:
+        id, config, seed, status, error, data, seconds, host: as in the record.
+        updates: the number of updates.
+        latest: the latest value of each metric; see `latest_values`.
+        end: offset in bytes of the end of the record's line in `records.jsonl`.
+    """
+
+    id: str
+    config: dict[str, Any]
+    seed: int
+    status: str
+    error: dict[str, str] | None
+    data: str | None
+    seconds: float
+    host: str
+    updates: int
+    latest: dict[str, float | None]
+    end: int
+
+    @classmethod
+    def of(cls, record: Mapping[str, Any], end: int) -> Entry:
+        """The entry of a record."""
+        copied = ("id", "config", "seed", "status", "error", "data", "seconds", "host")
+        return cls(
+            **{name: record[name] for name in copied},
+            updates=count_updates(record["updates"]),
+            latest=latest_values(record["updates"], record["epochs"]),
+            end=end,
+        )
+
+    @classmethod
+    def parse(cls, line: bytes) -> Entry:
+        """The entry on a line. Raises ValueError if it is not one."""
+        entry = parse_json(line)
+        INDEX(entry)
+        _check_ends(entry)
+        return cls(**entry)
+
+    def line(self) -> bytes:
+        """The entry as a line of the index."""
+        return _line(vars(self))
+
+
+class RecordFile:
+    """The records of a study folder. Only one process at a time can add to them.
+
+    Other processes may read meanwhile. They ignore a last line that has no end yet.
 
     Args:
         folder: of the study.
@@ -143,30 +189,31 @@ class RecordFile:
 
     def __init__(self, folder: str | os.PathLike[str]) -> None:
         self.folder = Path(folder)
-        self.path = self.folder / RECORDS
+        self.path, self.index = self.folder / RECORDS, self.folder / INDEX_FILE
         self._lock: IO[bytes] | None = None
         self._descriptor = -1
 
     def __enter__(self) -> RecordFile:
-        """Make the folder, keep others from adding, cut off what a kill left half written.
+        """Make the folder, lock it, remove what a kill left half written, update the index.
 
         Raises:
-            StudyError: another process adds to it, or the files are not those of a study.
+            StudyError: another process runs the study, or the files are not those of a study.
         """
         self.folder.mkdir(parents=True, exist_ok=True)
-        for path in (self.path, self.folder / LOCK):
+        for path in (self.path, self.index, self.folder / LOCK):
             if path.exists() and not path.is_file():
                 raise StudyError(f"{path}: not a regular file; give another folder")
         try:
             self._lock = hold_lock(self.folder / LOCK)
         except BlockingIOError:
             raise StudyError(
-                f"{self.folder}: another process runs this study; wait for its end, or give "
+                f"{self.folder}: another process runs this study; wait until it ends, or give "
                 "another folder"
             ) from None
         self._open()
         try:
             os.ftruncate(self._descriptor, self._whole_lines())
+            self._write_index(self.entries())
         except BaseException:
             self.__exit__()
             raise
@@ -181,14 +228,14 @@ class RecordFile:
         if self._lock is not None:
             self._lock.close()
 
-    def append(self, record: Mapping[str, Any]) -> None:
-        """Add a record: it is on the disk as a whole, or not in the file.
+    def append(self, record: Mapping[str, Any]) -> Entry:
+        """Add a record: the whole record is on the disk when this returns, or none of it.
 
         Raises:
             OSError: the disk is full, or cannot be written.
-            StudyError: it is larger than a line may be.
+            StudyError: the record is longer than `LONGEST`.
         """
-        line = json.dumps(record, separators=(",", ":"), allow_nan=False).encode() + b"\n"
+        line = _line(record)
         if len(line) > LONGEST:
             raise StudyError(
                 f"{self.path}: the record of trial {record['id']} has {len(line):,} bytes, more "
@@ -202,40 +249,69 @@ class RecordFile:
         except OSError:
             os.ftruncate(self._descriptor, size)
             raise
+        entry = Entry.of(record, size + len(line))
+        # A line that is missing or torn is made again.
+        with contextlib.suppress(OSError), open(self.index, "ab") as index:
+            index.write(entry.line())
+        return entry
 
     def remove(self, ids: Container[str]) -> None:
-        """Take records out, so that their trials run again; a kill leaves all or none of them."""
-        kept = [line for _, line in self._lines() if line[_ID].decode() not in ids]
+        """Remove records, so that their trials run again. A kill leaves all of them or none."""
+        entries, lines, end = [], [], 0
+        for entry, (_, line) in zip(self.entries(), self._lines(), strict=True):
+            if entry.id not in ids:
+                end += len(line)
+                entries.append(replace(entry, end=end))
+                lines.append(line)
         os.close(self._descriptor)
         try:
-            write_atomically(self.path, lambda file: file.writelines(kept))
+            write_atomically(self.path, lambda file: file.writelines(lines))
         finally:
             self._open()
+        self._write_index(entries)
 
-    def heads(self, measure: str | None = None) -> Iterator[dict[str, Any]]:
-        """Of each record id, config, seed, status, error, data, seconds, host, but not its curve.
-
-        Args:
-            measure: also give the latest value of this quantity, as `value`; see `Curve.last`.
+    def entries(self) -> list[Entry]:
+        """The records without their curves, in the order in which the trials ended.
 
         Raises:
-            StudyError: a line is damaged.
+            StudyError: a record that is not in the index is damaged.
         """
-        for number, line in self._lines():
-            try:
-                head = _read_head(line)
-            except ValueError as error:
-                raise self._damaged(number, error) from None
-            if measure is not None:
-                head["value"] = _latest(line, measure)
-            yield head
+        entries = self._indexed()
+        end = entries[-1].end if entries else 0
+        for number, line in self._lines(len(entries), end):
+            end += len(line)
+            entries.append(Entry.of(self._parse(number, line), end))
+        return entries
 
-    def finished_ids(self) -> set[str]:
-        """The ids of all records. Raises StudyError where a line is damaged."""
-        return {head["id"] for head in self.heads()}
+    def _indexed(self) -> list[Entry]:
+        """The entries of the index up to the first one that does not match the records."""
+        entries: list[Entry] = []
+        begin = 0
+        with (
+            contextlib.suppress(OSError, ValueError),  # missing, torn or damaged
+            open_regular(self.index) as index,
+            open_regular(self.path) as records,
+        ):
+            while line := index.readline(LONGEST):
+                entry = Entry.parse(line)
+                start = _BEGIN + entry.id.encode()
+                records.seek(begin)
+                if entry.end <= begin or records.read(len(start)) != start:
+                    break
+                records.seek(entry.end - 1)
+                if records.read(1) != b"\n":
+                    break
+                entries.append(entry)
+                begin = entry.end
+        return entries
+
+    def _write_index(self, entries: Sequence[Entry]) -> None:
+        content = b"".join(entry.line() for entry in entries)
+        if not self.index.exists() or self.index.read_bytes() != content:
+            write_atomically(self.index, lambda file: file.write(content))
 
     def load(self) -> list[dict[str, Any]]:
-        """All records, in the order in which their trials ended.
+        """All records, in the order in which the trials ended.
 
         Raises:
             StudyError: a line is damaged.
@@ -243,22 +319,21 @@ class RecordFile:
         return list(self)
 
     def __iter__(self) -> Iterator[dict[str, Any]]:
-        """The records one by one, as `load` does."""
+        """The records one by one, as `load` returns them."""
         for number, line in self._lines():
-            try:
-                record = _read_record(line)
-            except ValueError as error:
-                raise self._damaged(number, error) from None
-            yield record
+            yield self._parse(number, line)
 
-    def _lines(self) -> Iterator[tuple[int, bytes]]:
+    def _lines(self, skipped: int = 0, start: int = 0) -> Iterator[tuple[int, bytes]]:
+        """The whole lines after some that are skipped and end at `start`, with their numbers."""
         try:
             with open_regular(self.path) as file:
-                for number, line in enumerate(iter(lambda: file.readline(LONGEST), b""), 1):
+                file.seek(start)
+                lines = iter(lambda: file.readline(LONGEST), b"")
+                for number, line in enumerate(lines, skipped + 1):
                     if line.endswith(b"\n"):
                         yield number, line
                     elif len(line) == LONGEST:
-                        raise self._damaged(number, f"it has more than {LONGEST:,} bytes")
+                        raise self._damaged(number, f"longer than {LONGEST:,} bytes")
         except FileNotFoundError:
             return
         except OSError as error:
@@ -266,55 +341,45 @@ class RecordFile:
             raise StudyError(reason) from None
 
     def _whole_lines(self) -> int:
-        """The size of the file up to the end of its last whole line.
+        """The offset of the end of the last whole line.
 
         Raises:
-            StudyError: what follows is nothing that a driver has left when it was killed.
+            StudyError: the bytes after it are not the start of a record.
         """
-        with open_regular(self.path) as file:
-            end = place = file.seek(0, os.SEEK_END)
-            while place:
-                begin = max(0, place - (1 << 16))
-                file.seek(begin)
-                line = file.read(place - begin).rfind(b"\n")
-                place = begin + line + 1 if line >= 0 else begin
-                if line >= 0:
-                    break
-            file.seek(place)
-            tail = file.read(len(_BEGIN))
-        # A crash of the machine may leave zeros.
-        if end > place and not _BEGIN.startswith(tail.rstrip(b"\0")):
+        if not os.fstat(self._descriptor).st_size:
+            return 0
+        with (
+            open_regular(self.path) as file,
+            mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ) as content,
+        ):
+            end = content.rfind(b"\n") + 1
+            tail = content[end : end + len(_BEGIN)]
+        if not _BEGIN.startswith(tail.rstrip(b"\0")):  # a crash of the machine may leave zeros
             raise StudyError(
-                f"{self.path}: after its last whole line it has what is no record; remove that, or "
+                f"{self.path}: the text after its last whole line is not a record; remove it, or "
                 "give another folder"
             )
-        return place
+        return end
+
+    def _parse(self, number: int, line: bytes) -> dict[str, Any]:
+        try:
+            return _parse_record(line)
+        except ValueError as error:
+            raise self._damaged(number, error) from None
 
     def _damaged(self, number: int, what: object) -> StudyError:
         return StudyError(
-            f"{self.path}:{number}: the line is damaged: {what}; remove the line, and its trial "
-            "runs again"
+            f"{self.path}:{number}: the line is damaged: {what}; remove the line to run its trial "
+            "again"
         )
 
 
-def _read_head(line: bytes) -> dict[str, Any]:
-    """A record without its curve, which is cut out of the line and not looked at."""
-    middle, tail = line.find(_AFTER_ERROR), line.rfind(_BEFORE_SECONDS)
-    if not _START.match(line) or min(middle, tail) < 0:
-        raise Wrong("it does not have the parts of a record in their order")
-    data, end = line.rfind(_BEFORE_DATA), line.rfind(_AFTER_DATA)
-    try:
-        head = parse_json(line[:middle] + line[data:end] + line[tail:])
-        HEAD(head)
-    except ValueError:  # the line is damaged, or an axis is called `updates`
-        record = _read_record(line)
-        return {name: record[name] for name in HEAD_NAMES}
-    _check_head(head)
-    return dict(head)
+def _line(value: Mapping[str, Any]) -> bytes:
+    return json.dumps(value, separators=(",", ":"), allow_nan=False).encode() + b"\n"
 
 
-def _read_record(line: bytes) -> dict[str, Any]:
-    """The record on a line. ValueError where `make_record` could not have made it."""
+def _parse_record(line: bytes) -> dict[str, Any]:
+    """The record on a line. Raises ValueError if `make_record` could not have made it."""
     record: dict[str, Any] = parse_json(line)
     if isinstance(record, dict) and has_large_number(line):
         # Written before such numbers counted as infinite.
@@ -322,31 +387,17 @@ def _read_record(line: bytes) -> dict[str, Any]:
         record = {**record, **curve}
     RECORD(record)
     if tuple(record) != _KEYS:
-        raise Wrong(f"the order of its names is not {', '.join(_KEYS)}")
-    _check_head(record)
+        raise Wrong(f"its keys are not in the order {', '.join(_KEYS)}")
+    _check_ends(record)
     diverged = leaves_bounds(objective(record["updates"], record["epochs"]))
     if record["status"] not in FAILURES and diverged != (record["status"] == "diverged"):
-        raise Wrong(f"status: it is {record['status']}, but its objective tells otherwise")
+        raise Wrong(f"status: it is {record['status']}, which its objective contradicts")
     return record
 
 
-def _check_head(head: Mapping[str, Any]) -> None:
-    """Whether the parts of a record, but for its curve, agree. Raises Wrong where they do not."""
-    if head["id"] != trial_id(head["config"], head["seed"]):
-        raise Wrong("id: it is that of another config or seed")
-    if (head["error"] is not None) != (head["status"] in FAILURES):
-        raise Wrong(f"error: it does not go with the status {head['status']}")
-
-
-def _latest(line: bytes, name: str) -> float | None:
-    """The last number that a record has under a name, alone or at the end of a list."""
-    key = json.dumps(name).encode() + b":"
-    start = line.rfind(key)
-    if start < 0:
-        return None
-    start += len(key)
-    if line.startswith(b"[", start):
-        end = line.find(b"]", start)
-        start = max(start, line.rfind(b",", start, end)) + 1
-    number = _NUMBER.match(line, start)
-    return None if number is None else float(number[0])
+def _check_ends(record: Mapping[str, Any]) -> None:
+    """Raise Wrong if the id does not fit config and seed, or the error the status."""
+    if record["id"] != trial_id(record["config"], record["seed"]):
+        raise Wrong("id: it belongs to another config or seed")
+    if (record["error"] is not None) != (record["status"] in FAILURES):
+        raise Wrong(f"error: it does not fit the status {record['status']}")

@@ -1,9 +1,9 @@
-"""What the files of a study may hold, in one table a file, for reading and for writing.
+"""The contents of the files of a study, declared once for reading and for writing.
 
-`ABOUT` is `study.json`, `RECORD` a line of `records.jsonl`; `UPDATE`, `UPDATES`, `EPOCH`, `EPOCHS`
-and `CONVEX` are what a curve may be made of. A check takes a value and raises `Wrong`, which names
-the place in it, such as `epochs[2].loss`. What passes needs no further care: numbers are finite and
-small enough to be squared.
+`ABOUT` declares `study.json`, `RECORD` a line of `records.jsonl`, `INDEX` a line of `index.jsonl`;
+`UPDATE`, `UPDATES`, `EPOCH`, `EPOCHS` and `CONVEX` declare the parts of a curve. A check takes a
+value and raises `Wrong` with the place of the error, such as `epochs[2].loss`. Values that pass are
+safe to compute with: numbers are finite, and their squares are, too.
 """
 
 from __future__ import annotations
@@ -17,118 +17,109 @@ from operator import le
 from typing import Any
 
 HUGE = 1e100
-"""Greater magnitudes count as infinite: nothing that is computed from smaller ones overflows."""
+"""Larger magnitudes count as infinite, so that computing with smaller ones cannot overflow."""
 
 STATUSES = ("finished", "diverged", "failed", "out of memory")
 """How a trial ended."""
 
 FAILURES = ("failed", "out of memory")
-"""Statuses of trials that gave no result, and might another time."""
+"""Statuses of trials without a result, which might succeed another time."""
 
 MOST_LEVELS = 50
-"""Lists and objects may be nested so deep."""
+"""The deepest nesting of lists and objects."""
 
-_SHOWN = 60
+_SHOWN = 60  # characters of a wrong value
+_NUMBERS = {int, float, type(None)}
 
 Check = Callable[[Any], None]
 
 
 class Wrong(ValueError):
-    """A value that is not as a table has it.
+    """A value that does not fit its declaration.
 
     Attributes:
         place: of the value, such as `.space.seeds[0]`; empty for the whole.
-        what: is wrong with it.
+        what: the error.
     """
 
     def __init__(self, what: str, place: str = "") -> None:
         super().__init__(f"{place.removeprefix('.')}: {what}" if place else what)
         self.place, self.what = place, what
 
-    def within(self, place: str) -> Wrong:
-        """The same, seen from outside."""
-        return Wrong(self.what, place + self.place)
+
+# -- values --------------------------------------------------------------------------------------
 
 
-# -- checks --------------------------------------------------------------------------------------
+def value_of(kind: str, fits: Callable[[Any], bool]) -> Check:
+    """A check for values of a kind."""
 
+    def check(value: Any) -> None:
+        if not fits(value):
+            raise Wrong(f"expected {kind}, not {reprlib.repr(value)[:_SHOWN]}")
 
-def _expect(holds: bool, kind: str, value: Any) -> None:
-    if not holds:
-        shown = reprlib.repr(value)
-        raise Wrong(f"expected {kind}, not {shown[:_SHOWN]}")
-
-
-def text(value: Any) -> None:
-    """Text in Unicode, or a name of a file, which may have other bytes (PEP 383)."""
-    _expect(isinstance(value, str), "text", value)
-    if not value.isascii():
-        try:
-            value.encode("utf-8", "surrogateescape")
-        except UnicodeEncodeError:
-            raise Wrong(f"{value!r} is no text in Unicode") from None
-
-
-def boolean(value: Any) -> None:
-    """True or false."""
-    _expect(isinstance(value, bool), "true or false", value)
-
-
-def number(value: Any) -> None:
-    """A finite number, or null for one that was not finite."""
-    _expect(type(value) in _NUMBERS and _is_finite(value or 0), "a number or null", value)
-
-
-def whole(value: Any) -> None:
-    """A whole number from 0 on."""
-    _expect(type(value) is int and 0 <= value <= HUGE, "a whole number from 0 on", value)
-
-
-def amount(value: Any) -> None:
-    """A finite number from 0 on."""
-    _expect(type(value) in (int, float) and 0 <= value <= HUGE, "a number from 0 on", value)
-
-
-def finite(value: Any) -> None:
-    """A finite number."""
-    _expect(type(value) in (int, float) and _is_finite(value), "a finite number", value)
-
-
-_NUMBERS = {int, float, type(None)}
+    return check
 
 
 def _is_finite(value: Any) -> bool:
     return -HUGE <= value <= HUGE
 
 
+def _is_time(value: Any) -> bool:
+    try:
+        return isinstance(value, str) and datetime.fromisoformat(value).tzinfo is not None
+    except ValueError:
+        return False
+
+
+_string = value_of("text", lambda x: isinstance(x, str))
+boolean = value_of("true or false", lambda x: isinstance(x, bool))
+number = value_of(
+    "a number or null", lambda x: x is None or (type(x) in _NUMBERS and _is_finite(x))
+)
+finite = value_of("a finite number", lambda x: type(x) in (int, float) and _is_finite(x))
+amount = value_of("a non-negative number", lambda x: type(x) in (int, float) and 0 <= x <= HUGE)
+whole = value_of("a non-negative whole number", lambda x: type(x) is int and 0 <= x <= HUGE)
+time = value_of("a date and time with a time zone", _is_time)
+_numbers = value_of("a list of numbers", lambda x: isinstance(x, list))
+_pairs = value_of(
+    "a list of pairs of whole numbers",
+    lambda x: (
+        isinstance(x, list)
+        and set(map(type, x)) <= {list}
+        and set(map(len, x)) <= {2}
+        and set(map(type, chain.from_iterable(x))) <= {int}
+    ),
+)
+_ordered = value_of(
+    "no more matched brackets than brackets",
+    lambda x: all(starmap(le, x)) and min((pair[0] for pair in x), default=0) >= 0,
+)
+
+
+def text(value: Any) -> None:
+    """Unicode text, or a file name, which may contain other bytes (PEP 383)."""
+    _string(value)
+    if not value.isascii():
+        try:
+            value.encode("utf-8", "surrogateescape")
+        except UnicodeEncodeError:
+            raise Wrong(f"{value!r} is not Unicode text") from None
+
+
 def series(value: Any) -> None:
-    """A list of numbers, null for those that were not finite."""
-    _expect(isinstance(value, list), "a list of numbers", value)
-    there = [x for x in value if x is not None]
-    alike = set(map(type, there)) <= _NUMBERS
-    if not alike or (there and not (min(there) >= -HUGE and max(there) <= HUGE)):
-        items(number)(value)
+    """A list of numbers; null for a number that was not finite."""
+    _numbers(value)
+    known = [x for x in value if x is not None]
+    alike = set(map(type, known)) <= _NUMBERS
+    if not alike or (known and not (min(known) >= -HUGE and max(known) <= HUGE)):
+        items(number)(value)  # names the place
 
 
 def counts(value: Any) -> None:
-    """[matched, found] brackets of each sentence."""
-    _expect(isinstance(value, list), "a list of pairs", value)
-    pairs = set(map(type, value)) <= {list} and set(map(len, value)) <= {2}
-    _expect(pairs, "pairs of whole numbers", value)
-    _expect(set(map(type, chain.from_iterable(value))) <= {int}, "pairs of whole numbers", value)
-    ordered = all(starmap(le, value)) and min((pair[0] for pair in value), default=0) >= 0
-    _expect(ordered, "no more matched brackets than there are", value)
+    """[matched, proposed] brackets of each sentence."""
+    _pairs(value)
+    _ordered(value)
     whole(max((pair[1] for pair in value), default=0))
-
-
-def time(value: Any) -> None:
-    """A moment with its zone, as ISO 8601 has it."""
-    text(value)
-    try:
-        zone = datetime.fromisoformat(value).tzinfo
-    except ValueError:
-        zone = None
-    _expect(zone is not None, "a date and time with a time zone", value)
 
 
 def anything(value: Any, levels: int = MOST_LEVELS) -> None:
@@ -138,77 +129,55 @@ def anything(value: Any, levels: int = MOST_LEVELS) -> None:
     elif isinstance(value, (list, dict)):
         if not levels:
             raise Wrong(f"it is nested more than {MOST_LEVELS} levels deep")
-        places = enumerate(value) if isinstance(value, list) else value.items()
-        for place, part in places:
-            _within(_step(place), lambda x: anything(x, levels - 1), part)
         if isinstance(value, dict):
             for name in value:
                 text(name)
+        for place, part in enumerate(value) if isinstance(value, list) else value.items():
+            step = f"[{place}]" if isinstance(value, list) else f".{place}"
+            _within(step, lambda x: anything(x, levels - 1), part)
     elif value is not None and not isinstance(value, bool):
         finite(value)
-
-
-def _step(place: int | str) -> str:
-    return f"[{place}]" if isinstance(place, int) else f".{place}"
 
 
 def _within(place: str, check: Check, value: Any) -> None:
     try:
         check(value)
     except Wrong as wrong:
-        raise wrong.within(place) from None
+        raise Wrong(wrong.what, place + wrong.place) from None
 
 
-# -- checks made of checks -----------------------------------------------------------------------
-
-
-def one_of(*values: str) -> Check:
-    """One of some texts."""
-    return lambda value: _expect(
-        isinstance(value, str) and value in values, f"one of {', '.join(values)}", value
-    )
-
-
-def like(pattern: str, kind: str) -> Check:
-    """A text that matches a pattern as a whole."""
-    known = re.compile(pattern)
-    return lambda value: _expect(
-        isinstance(value, str) and known.fullmatch(value) is not None, kind, value
-    )
+# -- combinations --------------------------------------------------------------------------------
 
 
 def maybe(check: Check) -> Check:
-    """Null, or what a check allows."""
+    """Null, or a value that passes a check."""
     return lambda value: None if value is None else check(value)
 
 
 def items(check: Check, least: int = 0) -> Check:
-    """A list of what a check allows."""
+    """A list whose items pass a check."""
+    is_list = value_of("a list of values", lambda x: isinstance(x, list) and len(x) >= least)
 
     def check_items(value: Any) -> None:
-        _expect(isinstance(value, list) and len(value) >= least, "a list of values", value)
+        is_list(value)
         for place, part in enumerate(value):
             _within(f"[{place}]", check, part)
 
     return check_items
 
 
-def mapping(check: Check) -> Check:
-    """An object with any names, whose values a check allows."""
-    return table({}, other=check)
-
-
 def table(
-    needed: Mapping[str, Check],
-    possible: Mapping[str, Check] | None = None,
+    required: Mapping[str, Check],
+    optional: Mapping[str, Check] | None = None,
     other: Check | None = None,
 ) -> Check:
-    """An object with some names, others that may be there, and a check for all further ones."""
-    known = {**needed, **(possible or {})}
+    """An object with required keys, optional keys, and a check for the values of any other key."""
+    known = {**required, **(optional or {})}
+    is_object = value_of("an object", lambda x: isinstance(x, dict))
 
     def check_table(value: Any) -> None:
-        _expect(isinstance(value, dict), "an object", value)
-        for name in needed:
+        is_object(value)
+        for name in required:
             if name not in value:
                 raise Wrong(f"{name} is missing")
         for name, part in value.items():
@@ -221,52 +190,54 @@ def table(
     return check_table
 
 
+def mapping(check: Check) -> Check:
+    """An object with any keys, whose values pass a check."""
+    return table({}, other=check)
+
+
 # -- the files -----------------------------------------------------------------------------------
 
-_DIGITS = like("[0-9a-f]{16}", "16 hexadecimal digits")
+_ID = value_of(
+    "16 hexadecimal digits",
+    lambda x: isinstance(x, str) and re.fullmatch("[0-9a-f]{16}", x) is not None,
+)
 
 UPDATE: Check = mapping(number)
 UPDATES: Check = mapping(series)
 
 _EPOCH: dict[str, Check] = {
     "epoch": finite,
-    **dict.fromkeys(("objective", "loss", "dev_f1", "val_loss"), number),
-    **dict.fromkeys(("violated", "saturation"), number),
+    **dict.fromkeys(("objective", "loss", "dev_f1", "val_loss", "violated", "saturation"), number),
     "seconds": amount,
     "dev_counts": counts,
 }
 EPOCH: Check = table({}, _EPOCH, other=anything)
 EPOCHS: Check = items(EPOCH)
 
-CONVEX: Check = maybe(
-    table(
-        {},
-        {
-            **dict.fromkeys(("optimum", "lower_bound"), number),
-            **dict.fromkeys(("gap", "bound"), maybe(series)),
-        },
-        other=anything,
-    )
-)
+_CONVEX: dict[str, Check] = {
+    **dict.fromkeys(("optimum", "lower_bound"), number),
+    **dict.fromkeys(("gap", "bound"), maybe(series)),
+}
+CONVEX: Check = maybe(table({}, _CONVEX, other=anything))
 
-_HEAD: dict[str, Check] = {
-    "id": _DIGITS,
+_ENDS: dict[str, Check] = {
+    "id": _ID,
     "config": mapping(anything),
     "seed": whole,
-    "status": one_of(*STATUSES),
+    "status": value_of(
+        f"one of {', '.join(STATUSES)}", lambda x: isinstance(x, str) and x in STATUSES
+    ),
     "error": maybe(table({"type": text, "message": text})),
-    "data": maybe(_DIGITS),
+    "data": maybe(_ID),
     "seconds": amount,
     "host": text,
 }
 
-HEAD: Check = table(_HEAD)
-HEAD_NAMES = tuple(_HEAD)
-"""What is known of a trial without its curve."""
+INDEX: Check = table({**_ENDS, "updates": whole, "latest": mapping(number), "end": whole})
 
 RECORD: Check = table(
     {
-        **_HEAD,
+        **_ENDS,
         "updates": UPDATES,
         "epochs": items(table({"epoch": finite}, _EPOCH, other=anything)),
         "convex": CONVEX,
@@ -300,8 +271,8 @@ ABOUT: Check = table(
         "baselines": maybe(mapping(finite)),
         "metric": maybe(table({"name": text, "maximize": boolean})),
         "command": maybe(text),
-        "trials": items(_DIGITS),
-        "commands": table({}, other=text),
+        "trials": items(_ID),
+        "commands": mapping(text),
     },
 )
 
@@ -310,5 +281,5 @@ _LARGE = re.compile(rb"[eE]\+?\d{3}|\d{100}")
 
 
 def has_large_number(content: bytes) -> bool:
-    """Whether JSON may have numbers of more than `HUGE`."""
+    """Whether JSON may contain a number larger than `HUGE`."""
     return _LARGE.search(content) is not None

@@ -1,4 +1,4 @@
-"""The trials that axes of any kind span."""
+"""The search space of a study: axes of settings, and the trials that they span."""
 
 from __future__ import annotations
 
@@ -15,19 +15,19 @@ from rnnparse.study.records import canonical, trial_id
 from rnnparse.study.schema import Wrong, anything
 
 RATES = ("learning_rate", "rate", "lr", "step_size", "eta")
-"""Names of axes that are taken for the learning rate, by which trials of one problem may differ."""
+"""Names by which an axis is recognised as the learning rate."""
 
 _WINDOW = 50
-_MOST = 100_000  # runs
+_MOST = 100_000  # trials
 
 
 class Trial(NamedTuple):
     """One run of the trial function.
 
     Attributes:
-        id: of config and seed; see `rnnparse.study.records.trial_id`.
+        id: hash of config and seed; see `rnnparse.study.records.trial_id`.
         config: a value for each axis.
-        seed: of all that is random.
+        seed: of all random numbers.
     """
 
     id: str
@@ -37,17 +37,17 @@ class Trial(NamedTuple):
 
 @dataclass(frozen=True)
 class Space:
-    """Axes of any kind, for any trial function.
+    """A search space for any trial function.
 
     Attributes:
         axes: lists of values, by name; all combinations are tried.
-        seeds: each setting runs once for each.
-        fixed: what the trials share besides; it is written down, and a study goes on only with
-            the same.
+        seeds: every setting runs once with each.
+        fixed: settings that all trials share. They are recorded, and a study resumes only with
+            the same ones.
 
     Raises:
-        ConfigError: an axis without values, or named `seed`, a value that JSON cannot hold, or more
-            than 100,000 runs.
+        ConfigError: an axis without values or named `seed`, a value that JSON cannot hold, or more
+            than 100,000 trials.
 
     Example:
         >>> space = Space({"rate": [0.1, 0.01], "width": [8, 16]}, seeds=(0, 1))
@@ -61,29 +61,36 @@ class Space:
 
     def __post_init__(self) -> None:
         self._make_plain()
-        require_few(self.runs())
+        self._require_few()
 
     def _make_plain(self) -> None:
-        """Keep axes, seeds and fixed settings as JSON has them. ConfigError where it cannot."""
+        """Store axes, seeds and fixed settings in plain types."""
         if "seed" in self.axes:
-            raise ConfigError("seed is no axis, as settings are compared over seeds: give seeds")
+            raise ConfigError("seed cannot be an axis, since results are pooled over it: use seeds")
         axes = {name: plain_axis(name, values) for name, values in self.axes.items()}
         seeds = plain_axis("seeds", self.seeds)
         for seed in seeds:
-            if not isinstance(seed, int) or isinstance(seed, bool) or seed < 0:
-                raise ConfigError(f"seeds must be whole numbers from 0 on, not {seed!r}")
+            if type(seed) is not int or seed < 0:
+                raise ConfigError(f"seeds must be non-negative whole numbers, not {seed!r}")
         fixed = {name: _plain_value(name, value) for name, value in self.fixed.items()}
         for name, value in (("axes", axes), ("seeds", seeds), ("fixed", fixed)):
             object.__setattr__(self, name, value)
 
-    def runs(self) -> int:
-        """How many trials there are at most, without making them."""
+    def _require_few(self) -> None:
+        count = self.size()
+        if count > _MOST:
+            raise ConfigError(
+                f"the grid has {count:,} trials, more than {_MOST:,}; give fewer values"
+            )
+
+    def size(self) -> int:
+        """An upper bound of the number of trials, without making them."""
         return math.prod(map(len, self.axes.values())) * len(self.seeds)
 
     def trials(self) -> list[Trial]:
-        """All trials, in an order in which any first part gives an overview.
+        """All trials, ordered so that any first part gives an overview; see `overview`.
 
-        See `overview`. All settings run with the first seed before any runs with the next.
+        All settings run with the first seed before any runs with the next.
         """
         configs = overview(self.configs())
         return [
@@ -97,34 +104,28 @@ class Space:
         ]
 
     def to_dict(self) -> dict[str, Any]:
-        """The space as `study.json` has it."""
+        """The space as `study.json` stores it."""
         axes = {name: list(values) for name, values in self.axes.items()}
         return {"axes": axes, "seeds": list(self.seeds), "fixed": dict(self.fixed)}
 
 
-def require_few(runs: int) -> None:
-    """Raise ConfigError for more runs than a study can have."""
-    if runs > _MOST:
-        raise ConfigError(f"the grid has {runs:,} runs, more than {_MOST:,}; give fewer values")
-
-
 def overview(configs: Sequence[dict[str, Any]]) -> list[dict[str, Any]]:
-    """Settings in an order in which few show much: soon each pair of values has met.
+    """Settings in an order whose first part covers as many pairs of values as possible.
 
-    They come in the order of a hash, so as by chance (Bergstra & Bengio 2012), but as long as two
-    values of two axes have not been tried together, each time those of the next `_WINDOW` that
-    bring most of such pairs.
+    The order is that of a hash, so effectively random (Bergstra & Bengio 2012). But as long as two
+    values of two axes have not occurred together, the next setting is that of the next `_WINDOW`
+    which adds most of such pairs.
 
     Args:
-        configs: settings that differ; some may lack an axis that others have.
+        configs: distinct settings; some may lack an axis that others have.
     """
-    texts = [{name: canonical(value) for name, value in config.items()} for config in configs]
-    names = dict.fromkeys(name for text in texts for name in text)
-    varying = [name for name in names if len({text.get(name) for text in texts}) > 1]
+    values = [{name: canonical(value) for name, value in config.items()} for config in configs]
+    names = dict.fromkeys(name for config in values for name in config)
+    varying = [name for name in names if len({config.get(name) for config in values}) > 1]
     order = sorted(range(len(configs)), key=lambda i: trial_id(configs[i], 0))
 
     def pairs(i: int) -> set[tuple[Any, ...]]:
-        items = [(name, texts[i].get(name)) for name in varying]
+        items = [(name, values[i].get(name)) for name in varying]
         return set(combinations(items, min(2, len(varying))))
 
     missing = set().union(*map(pairs, order))
@@ -137,17 +138,17 @@ def overview(configs: Sequence[dict[str, Any]]) -> list[dict[str, Any]]:
 
 
 def plain_axis(name: str, values: Iterable[Any]) -> tuple[Any, ...]:
-    """The values of an axis as plain ones, without repetition.
+    """The values of an axis in plain types, without repetition.
 
     Raises:
         ConfigError: there are none, or JSON cannot hold one.
     """
     if isinstance(values, (str, Mapping)) or not isinstance(values, Iterable):
         raise ConfigError(f"{name} must be a list of values, not {values!r}")
-    kept = {canonical(found): found for found in (_plain_value(name, value) for value in values)}
-    if not kept:
+    distinct = {canonical(x): x for x in (_plain_value(name, value) for value in values)}
+    if not distinct:
         raise ConfigError(f"{name} has no values")
-    return tuple(kept.values())
+    return tuple(distinct.values())
 
 
 def _plain_value(name: str, value: Any) -> Any:

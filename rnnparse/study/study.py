@@ -1,4 +1,4 @@
-"""A study: trials over a space of settings, run in parallel, each with its curve on record."""
+"""A study: train with every setting of a search space, in parallel, and record every curve."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ import signal
 import threading
 from collections.abc import Callable, Container, Iterable, Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from datetime import datetime, timezone
 from pathlib import Path
 from typing import Any
@@ -18,16 +18,15 @@ from joblib import cpu_count
 from rnnparse.errors import ConfigError, StudyError
 from rnnparse.folders import remove_known
 from rnnparse.study.curve import plain
-from rnnparse.study.driver import Driver
 from rnnparse.study.manifest import STUDY, check_about, read_study, write_study
-from rnnparse.study.pool import check_backend, open_pool
+from rnnparse.study.pool import Runner, check_backend, open_pool
 from rnnparse.study.progress import Metric, Progress
-from rnnparse.study.records import RecordFile, canonical, data_hash
+from rnnparse.study.records import Entry, RecordFile, canonical, data_hash
 from rnnparse.study.schema import FAILURES
 from rnnparse.study.search_space import Space, Trial
 from rnnparse.study.worker import Task, versions
 
-_SIGNS = ".running"
+_HEARTBEATS = ".running"
 
 
 @dataclass(frozen=True)
@@ -35,11 +34,10 @@ class Plan:
     """What `Study.run` would do.
 
     Attributes:
-        trials: those without a record, in the order in which they would start.
-        ended: how many trials have one.
-        jobs: trials at once; 0 for as many as a cluster has cores.
-        seconds: an estimate of the time that the trials take, or None if there is nothing to go
-            by.
+        trials: those that would run, in the order in which they would start.
+        ended: how many trials have a record.
+        jobs: trials at once; 0 for one per core of a cluster.
+        seconds: an estimate of the run time; None if there is no basis for one.
     """
 
     trials: list[Trial]
@@ -49,40 +47,40 @@ class Plan:
 
 
 class Study:
-    """Runs a function for all settings of a space, and records a curve for each.
+    """Runs a function for all settings of a search space, and records a curve for each.
 
-    Finished trials are never run again: a study that was stopped, or killed, goes on where it was,
-    and one whose space has grown runs what is new. A trial that raises, runs out of memory or
+    A trial that has finished never runs again. A study that was stopped or killed resumes, and one
+    whose space has grown runs what is new. A trial that raises an error, runs out of memory or
     diverges is recorded as such, and the others go on.
 
     Args:
-        space: the settings and seeds; a mapping has lists of values, for the seed 0.
-        objective_fn: called as `objective_fn(config, seed)`, in another process, which has one
-            thread of TensorFlow. It returns a `Curve`, or what Keras's `fit` returns; or it yields
-            what `Curve.add` takes, entry by entry, which is shown as it comes and is ended early if
-            it diverges. It seeds what is random. It may be a lambda or a local function; what it
-            needs is sent along.
-        folder: where the study is kept; see `rnnparse.study.records`.
-        backend: `processes` on this machine, or joblib's for a cluster, `ray` or `dask`.
-        jobs: trials at once; 0 for one a core.
+        space: the settings and seeds; a mapping gives lists of values, and the seed is 0.
+        objective_fn: called as `objective_fn(config, seed)` in another process, in which TensorFlow
+            has one thread. It returns a `Curve` or a Keras `History`, or yields entries for
+            `Curve.add`, which are shown at once and end when the trial diverges. It seeds its
+            random generators itself. It may be a lambda or a local function: it is pickled with
+            whatever it refers to.
+        folder: where the study is stored; see `rnnparse.study.records`.
+        backend: `processes` on this machine, or `ray` or `dask` for a cluster.
+        jobs: trials at once; 0 for one per core.
         address: of the cluster; None starts one on this machine.
-        name: of the study; None for that of the folder.
-        data: hashes of the data, by names such as `train`; a study goes on only with the same.
-        sizes: for reports, how many examples each part of the data has, such as `train`.
-        gold: brackets of each dev sentence, by which reports compare settings.
-        baselines: for reports, by a name, what `measure` is without any training.
-        metric: name of the metric by which the progress table compares trials, such as `dev_f1`.
-        maximize: whether a higher value of it is better.
-        cost: the seconds that a trial takes, from its config, up to a common factor if some
-            trials have been timed; for `plan`.
-        command: how to start the study again, for messages and the report.
-        trial_command: the command that repeats a trial by itself, for the report.
-        retry: run those trials again, too, that failed or ran out of memory, once.
+        name: of the study; None for the name of the folder.
+        data: hashes of the data, by names such as `train`; a study resumes only with the same.
+        sizes: for reports, the number of examples in each part of the data.
+        gold: for reports, the number of gold brackets in each dev sentence.
+        baselines: for reports, by name, values of the metric without any training.
+        metric: name of the metric by which trials are compared, such as `dev_f1`.
+        maximize: whether higher values of the metric are better.
+        cost: estimated seconds of a trial, given its config; for `plan`. Once trials have ended,
+            estimates are scaled to their run time.
+        command: the command that resumes the study, for messages and the report.
+        trial_command: returns the command that repeats a trial by itself, for the report.
+        retry: run trials again, once, that failed or ran out of memory.
         by_content: fixed settings that may change as long as `data` does not, such as paths.
 
     Raises:
-        ConfigError: an unknown backend, a function that cannot be sent, or a name, path or other
-            text that is not UTF-8.
+        ConfigError: an unknown backend, a function that cannot be pickled, or text that is not
+            Unicode.
 
     Example:
         >>> def descend(config, seed):
@@ -120,34 +118,48 @@ class Study:
         check_backend(backend, jobs, address)
         self.space = space if isinstance(space, Space) else Space(space)
         self.folder, self.file = Path(folder), RecordFile(folder)
+        self.trials, self.metric = self.space.trials(), Metric(metric, maximize)
         self.backend, self.jobs, self.address = backend, jobs, address
-        self.name = name or self.folder.resolve().name
-        self.data, self.gold, self.command = plain(dict(data or {})), plain(gold), command
-        self.sizes, self.baselines = (_known(found or {}) for found in (sizes, baselines))
-        self.metric, self.cost = Metric(metric, maximize), cost
-        self.trials, self.retry, self.by_content = self.space.trials(), retry, by_content
-        self.commands = {}
-        if trial_command is not None:
-            self.commands = {trial.id: trial_command(trial) for trial in self.trials}
-        check_about(self._about(_now(), self.commands))
+        self.cost, self.retry, self.by_content = cost, retry, by_content
+        self._about = {
+            "name": name or self.folder.resolve().name,
+            "space": self.space.to_dict(),
+            "created": datetime.now(timezone.utc).isoformat(timespec="seconds"),
+            "versions": versions(),
+            "data": plain(dict(data or {})),
+            "sizes": _finite(sizes),
+            "gold": plain(gold),
+            "baselines": _finite(baselines),
+            "metric": asdict(self.metric),
+            "command": command,
+            "trials": [trial.id for trial in self.trials],
+            "commands": {t.id: trial_command(t) for t in self.trials if trial_command},
+        }
+        check_about(self._about)
+        self._data = data_hash(self._about["data"])
         self._function = _pickled(objective_fn)
 
     def run(self, progress: bool = True) -> list[dict[str, Any]]:
         """Run the trials that have no record.
 
         Args:
-            progress: show a bar and, on a terminal, a table of trials on standard error.
+            progress: show a progress bar and, on a terminal, a table of trials on standard error.
 
         Returns:
             The records of all trials of the space, in the order of `Space.trials`.
 
         Raises:
-            StudyError: the folder is in use or damaged, has a study of other data, or workers
+            StudyError: the folder is in use or damaged or holds a study of other data; or workers
                 cannot load the function.
-            KeyboardInterrupt: by Ctrl-C; the records so far are kept.
+            KeyboardInterrupt: on Ctrl-C; the records so far are kept.
         """
         with self.file:
-            self._describe()
+            created = self.check()
+            # Trials that the space no longer has keep their commands.
+            before = read_study(self.folder).get("commands", {}) if created else {}
+            commands = {**before, **self._about["commands"]}
+            about = {**self._about, "created": created or self._about["created"]}
+            write_study(self.folder, {**about, "commands": commands})
             ended, again = self._ended()
             if again:
                 self.file.remove(again)
@@ -159,55 +171,37 @@ class Study:
         return [records[trial.id] for trial in self.trials]
 
     def records(self) -> list[dict[str, Any]]:
-        """All records of the folder, those too of trials that the space no longer has."""
+        """All records of the folder, including those of trials that the space no longer has."""
         return self.file.load()
 
     def plan(self) -> Plan:
-        """What `run` would do, and how long it would take.
+        """What `run` would do, and an estimate of how long it would take.
 
-        Seconds are the mean of the trials that have finished, or `cost`, scaled to them.
+        The estimate is the mean run time of the trials that have finished, or `cost` scaled to it.
         """
         ended, _ = self._ended()
         waiting = [trial for trial in self.trials if trial.id not in ended]
         jobs = self.jobs or (cpu_count() if self.backend == "processes" else 0)
-        timed = [head for head in ended.values() if head["status"] == "finished"]
+        timed = [entry for entry in ended.values() if entry.status == "finished"]
         costs = self._seconds(waiting, timed)
         seconds = None
         if costs is not None:
             seconds = max([sum(costs) / max(jobs, 1), *costs], default=0.0)
         return Plan(waiting, len(self.trials) - len(waiting), jobs, seconds)
 
-    def _ended(self) -> tuple[dict[str, dict[str, Any]], set[str]]:
-        """The heads of the records there are, by id, and the ids of trials to run again."""
-        heads = {head["id"]: head for head in self.file.heads(self.metric.name)}
-        expected = data_hash(self.data)
-        if any(head["data"] != expected for head in heads.values()) and expected is not None:
-            raise StudyError(f"{self.folder}: records there are of other data; give another folder")
-        failed = {name for name, head in heads.items() if head["status"] in FAILURES}
-        again = {trial.id for trial in self.trials if trial.id in failed} if self.retry else set()
-        return {name: head for name, head in heads.items() if name not in again}, again
-
-    def _seconds(
-        self, trials: Iterable[Trial], timed: Sequence[Mapping[str, Any]]
-    ) -> list[float] | None:
-        """What each trial is likely to take."""
-        total = sum(head["seconds"] for head in timed)
-        if self.cost is None:
-            return [total / len(timed) for _ in trials] if timed else None
-        expected = sum(self.cost(dict(head["config"])) for head in timed)
-        factor = total / expected if timed and expected else 1.0
-        return [factor * self.cost(dict(trial.config)) for trial in trials]
-
     def check(self) -> str | None:
-        """Raise StudyError where the folder has a study of other data or settings.
+        """Check that the folder has no study of other data or settings.
 
         Returns:
-            When the study there was begun; None if there is none.
+            When the study in the folder was begun; None if there is none.
+
+        Raises:
+            StudyError: it has other data or settings.
         """
         if not (self.folder / STUDY).exists():
             return None
         old = read_study(self.folder)
-        _require_same(self.folder, "data", old["data"], self.data)
+        _require_same(self.folder, "data", old["data"] or {}, self._about["data"])
         before, now = (
             {name: value for name, value in fixed.items() if name not in self.by_content}
             for fixed in (old["space"]["fixed"], self.space.fixed)
@@ -215,85 +209,74 @@ class Study:
         _require_same(self.folder, "settings", before, now)
         return str(old["created"])
 
-    def _describe(self) -> None:
-        """Write what the study is about. StudyError where the folder has one of other data."""
-        created = self.check()
-        before = read_study(self.folder).get("commands", {}) if created else {}
-        write_study(self.folder, self._about(created or _now(), {**before, **self.commands}))
+    def _ended(self) -> tuple[dict[str, Entry], set[str]]:
+        """The index entries of trials that have ended, by id, and the ids of trials to retry."""
+        entries = {entry.id: entry for entry in self.file.entries()}
+        if self._data is not None and any(e.data != self._data for e in entries.values()):
+            raise StudyError(f"{self.folder}: its records are of other data; give another folder")
+        failed = {name for name, entry in entries.items() if entry.status in FAILURES}
+        again = {trial.id for trial in self.trials if trial.id in failed} if self.retry else set()
+        return {name: entry for name, entry in entries.items() if name not in again}, again
 
-    def _about(self, created: str, commands: Mapping[str, str]) -> dict[str, Any]:
-        """What `study.json` says."""
-        return {
-            "name": self.name,
-            "space": self.space.to_dict(),
-            "created": created,
-            "versions": versions(),
-            "data": self.data,
-            "sizes": self.sizes,
-            "gold": self.gold,
-            "baselines": self.baselines,
-            "metric": {"name": self.metric.name, "maximize": self.metric.maximize},
-            "command": self.command,
-            "trials": [trial.id for trial in self.trials],
-            "commands": dict(commands),
-        }
+    def _seconds(self, trials: Iterable[Trial], timed: Sequence[Entry]) -> list[float] | None:
+        """The estimated run time of each trial."""
+        total = sum(entry.seconds for entry in timed)
+        if self.cost is None:
+            return [total / len(timed) for _ in trials] if timed else None
+        expected = sum(self.cost(dict(entry.config)) for entry in timed)
+        factor = total / expected if timed and expected else 1.0
+        return [factor * self.cost(dict(trial.config)) for trial in trials]
 
-    def _run(
-        self, waiting: Sequence[Trial], ended: Sequence[Mapping[str, Any]], show: bool
-    ) -> None:
-        hashed = data_hash(self.data)
+    def _run(self, waiting: Sequence[Trial], ended: Sequence[Entry], show: bool) -> None:
         with _one_interrupt(), ExitStack() as stack:
             pool = stack.enter_context(open_pool(self.backend, self.jobs, self.address))
-            signs = stack.enter_context(self._signs()) if pool.local else None
+            heartbeats = stack.enter_context(self._heartbeats()) if pool.local else None
             progress = stack.enter_context(
-                Progress(self.trials, ended, self.metric, signs, show=show)
+                Progress(self.trials, ended, self.metric, heartbeats, show=show)
             )
 
             def make_task(trial: Trial) -> Task:
-                if signs is None:
-                    return Task(trial, self._function, hashed)
-                return Task(trial, self._function, hashed, str(signs / trial.id), os.getpid())
+                if heartbeats is None:
+                    return Task(trial, self._function, self._data)
+                path = str(heartbeats / trial.id)
+                return Task(trial, self._function, self._data, path, os.getpid())
 
             def keep(record: dict[str, Any]) -> None:
-                self.file.append(record)
-                progress.note(record)
+                progress.note(self.file.append(record))
 
             try:
-                Driver(pool, make_task, keep).run(waiting)
+                Runner(pool, make_task, keep).run(waiting)
             except KeyboardInterrupt:
-                raise KeyboardInterrupt(self._way_on()) from None
+                raise KeyboardInterrupt(self._how_to_resume()) from None
 
     @contextmanager
-    def _signs(self) -> Iterator[Path]:
-        """A folder for signs of life. One from before was left by a driver that was killed."""
-        signs = self.folder / _SIGNS
-        names = {trial.id for trial in self.trials}
-        remove_known(signs, names.__contains__)
-        signs.mkdir(exist_ok=True)
+    def _heartbeats(self) -> Iterator[Path]:
+        """A new folder for heartbeat files; one that a killed driver has left is removed."""
+        folder = self.folder / _HEARTBEATS
+        ids = {trial.id for trial in self.trials}
+        remove_known(folder, ids.__contains__)
+        folder.mkdir(exist_ok=True)
         try:
-            yield signs
+            yield folder
         finally:
-            remove_known(signs, names.__contains__)
+            remove_known(folder, ids.__contains__)
 
-    def _way_on(self) -> str:
-        ended = self.file.finished_ids() & {trial.id for trial in self.trials}
-        how = f": {self.command}" if self.command else ""
+    def _how_to_resume(self) -> str:
+        ids = {trial.id for trial in self.trials}
+        count = sum(entry.id in ids for entry in self.file.entries())
+        command = f": {self._about['command']}" if self._about["command"] else ""
         return (
-            f"{len(ended)} of {len(self.trials)} trials are kept in {self.folder}; "
-            f"the same command runs the others{how}"
+            f"{count} of {len(ids)} trials are kept in {self.folder}; the same command runs the "
+            f"others{command}"
         )
-
-
-def _now() -> str:
-    return datetime.now(timezone.utc).isoformat(timespec="seconds")
 
 
 @contextmanager
 def _one_interrupt() -> Iterator[None]:
-    """Let Ctrl-C interrupt once: another would break off the end of the workers, and hang."""
+    """Let Ctrl-C interrupt only once: a second one would break off the shutdown of the workers."""
     before = signal.getsignal(signal.SIGINT)
-    here = threading.current_thread() is threading.main_thread()
-    if not here or before is not signal.default_int_handler:
+    main = threading.current_thread() is threading.main_thread()
+    if not main or before is not signal.default_int_handler:
         yield
         return
 
@@ -308,10 +291,10 @@ def _one_interrupt() -> Iterator[None]:
         signal.signal(signal.SIGINT, before)
 
 
-def _known(numbers: Mapping[str, Any]) -> dict[str, Any]:
-    """Numbers as JSON has them, without those that are not finite."""
-    found = {name: plain(number) for name, number in numbers.items()}
-    return {name: number for name, number in found.items() if number is not None}
+def _finite(numbers: Mapping[str, Any] | None) -> dict[str, Any]:
+    """Numbers in plain types, without those that are not finite."""
+    known = {name: plain(number) for name, number in (numbers or {}).items()}
+    return {name: number for name, number in known.items() if number is not None}
 
 
 def _pickled(function: Callable[..., Any]) -> bytes:
@@ -319,7 +302,8 @@ def _pickled(function: Callable[..., Any]) -> bytes:
         return cloudpickle.dumps(function)
     except Exception as error:
         raise ConfigError(
-            f"the trial function cannot be sent to other processes: {type(error).__name__}: {error}"
+            f"the trial function cannot be pickled for other processes: {type(error).__name__}: "
+            f"{error}"
         ) from None
 
 
@@ -329,6 +313,6 @@ def _require_same(
     for name in {**before, **now}:
         if canonical(before.get(name)) != canonical(now.get(name)):
             raise StudyError(
-                f"{folder}: the study there has other {what}: {name} was {before.get(name)}, now "
-                f"it is {now.get(name)}; give another folder"
+                f"{folder}: its study has other {what}: {name} was {before.get(name)}, now it is "
+                f"{now.get(name)}; give another folder"
             )

@@ -1,4 +1,4 @@
-"""One trial, in the process of a worker: whatever becomes of it, there is a record."""
+"""Run one trial in a worker process. Every trial gets a record, however it ends."""
 
 from __future__ import annotations
 
@@ -13,7 +13,8 @@ import time
 from collections.abc import Iterable, Mapping
 from copy import deepcopy
 from functools import lru_cache
-from importlib.metadata import PackageNotFoundError, version
+from importlib.metadata import PackageNotFoundError
+from importlib.metadata import version as package_version
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -21,33 +22,41 @@ from tqdm import tqdm
 
 from rnnparse.errors import StudyError
 from rnnparse.json_text import to_json
-from rnnparse.study.curve import Curve
+from rnnparse.study.curve import Curve, count_updates, latest_values
 from rnnparse.study.records import make_record
 from rnnparse.study.search_space import Trial
 from rnnparse.version import __version__
 
-_SIGN_SECONDS = 0.5  # how often a trial tells how far it is
-_ORPHAN_SECONDS = 0.5  # how often a worker looks whether its driver is still there
+SINGLE_THREADED = tuple(
+    f"{name}_THREADS"
+    for name in (
+        *("TF_NUM_INTRAOP", "TF_NUM_INTEROP", "OMP_NUM", "OPENBLAS_NUM", "MKL_NUM"),
+        *("BLIS_NUM", "NUMBA_NUM", "NUMEXPR_NUM"),
+    )
+)
+"""Environment variables that limit a worker to one thread: workers share the cores already."""
+
+_HEARTBEAT_SECONDS = 0.5  # between two heartbeats of a trial
+_ORPHAN_SECONDS = 0.5  # between two checks that the driver is alive
 _LONGEST_MESSAGE = 500
-_SINGLE_THREADED = ("TF_NUM_INTRAOP_THREADS", "TF_NUM_INTEROP_THREADS", "OMP_NUM_THREADS")
 
 
 class Task(NamedTuple):
-    """What a worker is sent.
+    """What a worker needs to run a trial.
 
     Attributes:
-        trial: what to run.
-        function: the trial function, pickled by itself: it is loaded, and TensorFlow with it, when
-            the process has been prepared.
+        trial: the trial.
+        function: the pickled trial function. The worker unpickles it, which may import TensorFlow,
+            only after it has set its number of threads.
         data: hash of the data.
-        sign: file for signs of life, or None.
-        driver: the process whose end is the end of this one; None where others see to that.
+        heartbeat: path of the heartbeat file, or None.
+        driver: id of the parent process; the worker exits when it dies. None on clusters.
     """
 
     trial: Trial
     function: bytes
     data: str | None = None
-    sign: str | None = None
+    heartbeat: str | None = None
     driver: int | None = None
 
 
@@ -55,22 +64,22 @@ def run_task(task: Task) -> dict[str, Any]:
     """Run a trial and return its record.
 
     Raises:
-        StudyError: the trial function cannot be loaded here.
+        StudyError: the worker cannot load the trial function.
     """
     prepare_process(task.driver)
     function = _load(task.function)
     curve, error, status = Curve(), None, "finished"
-    sign = _Sign(task.sign)
+    heartbeat = _Heartbeat(task.heartbeat)
     began = time.perf_counter()
     try:
-        curve = _collect(function(deepcopy(task.trial.config), task.trial.seed), curve, sign)
+        curve = _collect(function(deepcopy(task.trial.config), task.trial.seed), curve, heartbeat)
         if curve.diverged():
             status = "diverged"
     except (Exception, SystemExit) as caught:
         status = "out of memory" if _is_out_of_memory(caught) else "failed"
         error = describe(caught)
     finally:
-        sign.remove()
+        heartbeat.stop()
     return make_record(
         task.trial.config,
         task.trial.seed,
@@ -85,25 +94,24 @@ def run_task(task: Task) -> dict[str, Any]:
 
 
 def describe(error: BaseException) -> dict[str, str]:
-    """An error as records have it; its message on one line."""
+    """Type and message of an error, as records store them; the message is on one line."""
     message = " ".join(str(error).split())
-    # What a program may raise, UTF-8 may not be able to say.
-    message = message.encode("utf-8", "replace").decode("utf-8")
+    message = message.encode("utf-8", "replace").decode("utf-8")  # it may have lone surrogates
     return {"type": type(error).__name__, "message": message[:_LONGEST_MESSAGE]}
 
 
 @lru_cache(maxsize=1)
 def versions() -> dict[str, str]:
-    """Versions of what the numbers of a trial depend on; absent packages are left out."""
-    found = {"rnnparse": __version__}
+    """Versions of Python and of the packages that results depend on, if they are installed."""
+    known = {"rnnparse": __version__}
     for package in ("tensorflow", "keras", "numpy"):
         with contextlib.suppress(PackageNotFoundError):
-            found[package] = version(package)
-    return {**found, "python": platform.python_version()}
+            known[package] = package_version(package)
+    return {**known, "python": platform.python_version()}
 
 
-def _collect(result: Any, curve: Curve, sign: _Sign) -> Curve:
-    """The curve that a trial function returns, or yields entry by entry, which are added."""
+def _collect(result: Any, curve: Curve, heartbeat: _Heartbeat) -> Curve:
+    """The curve that a trial function returns, or `curve` with all entries that it yields."""
     if isinstance(result, Curve):
         return Curve(result.updates, result.epochs, result.convex)
     history = getattr(result, "history", None)
@@ -111,8 +119,8 @@ def _collect(result: Any, curve: Curve, sign: _Sign) -> Curve:
         return Curve.from_history(history)
     if not isinstance(result, Iterable) or isinstance(result, (str, Mapping)):
         raise TypeError(
-            f"the trial function gave {result!r}; expected a Curve, what Keras's fit returns, or "
-            "entries for Curve.add, one after another"
+            f"the trial function returned {result!r}; expected a Curve, a Keras History, or an "
+            "iterable of entries for Curve.add"
         )
     began = time.perf_counter()
     for entry in result:
@@ -122,7 +130,7 @@ def _collect(result: Any, curve: Curve, sign: _Sign) -> Curve:
             now = time.perf_counter()
             curve.epochs[-1].setdefault("seconds", round(now - began, 3))
             began = now
-        sign.give(curve)
+        heartbeat.beat(curve)
         if curve.diverged(last=1):
             break
     if hasattr(result, "close"):
@@ -130,32 +138,28 @@ def _collect(result: Any, curve: Curve, sign: _Sign) -> Curve:
     return curve
 
 
-class _Sign:
-    """A file that is there as long as a trial runs, with its latest numbers."""
+class _Heartbeat:
+    """A file with the latest numbers of a trial; it exists while the trial runs."""
 
     def __init__(self, path: str | None) -> None:
-        self.path = None if path is None else Path(path)
+        self._path = None if path is None else Path(path)
         self._due = 0.0
-        self.give(Curve())
+        self.beat(Curve())
 
-    def give(self, curve: Curve) -> None:
-        """Write how far the trial is, but not too often."""
+    def beat(self, curve: Curve) -> None:
+        """Write the latest numbers, unless that was done less than half a second ago."""
         now = time.monotonic()
-        if self.path is None or now < self._due:
+        if self._path is None or now < self._due:
             return
-        self._due = now + _SIGN_SECONDS
-        numbers = {name: series[-1] for name, series in curve.updates.items()}
-        for name, value in (curve.epochs[-1] if curve.epochs else {}).items():
-            if isinstance(value, (int, float)):
-                numbers[name] = value
-        updates = max(map(len, curve.updates.values()), default=0)
+        self._due = now + _HEARTBEAT_SECONDS
+        updates, latest = count_updates(curve.updates), latest_values(curve.updates, curve.epochs)
         with contextlib.suppress(OSError):
-            self.path.write_text(to_json({**numbers, "updates": updates}), encoding="utf-8")
+            self._path.write_text(to_json({**latest, "updates": updates}), encoding="utf-8")
 
-    def remove(self) -> None:
-        if self.path is not None:
+    def stop(self) -> None:
+        if self._path is not None:
             with contextlib.suppress(OSError):
-                self.path.unlink()
+                self._path.unlink()
 
 
 @lru_cache(maxsize=1)
@@ -173,20 +177,24 @@ def _load(function: bytes) -> Any:
 
 @lru_cache(maxsize=1)
 def prepare_process(driver: int | None) -> None:
-    """Let TensorFlow have one thread, and in processes of our own leave Ctrl-C to the driver."""
-    for name in _SINGLE_THREADED:
+    """Limit this process to one thread; if it has a driver, leave Ctrl-C to that and end with it.
+
+    Args:
+        driver: id of the parent process, or None on a cluster.
+    """
+    for name in SINGLE_THREADED:
         os.environ.setdefault(name, "1")
     if driver is not None:
-        # The lock that tqdm would make is for several processes. Who keeps track of those says,
-        # when this process is ended, that it has leaked.
+        # tqdm would make a lock that several processes share. The resource tracker reports it as
+        # leaked when this process is killed.
         tqdm.set_lock(threading.RLock())
         with contextlib.suppress(ValueError):  # not on the main thread
             signal.signal(signal.SIGINT, signal.SIG_IGN)
-        threading.Thread(target=_end_with, args=(driver,), daemon=True).start()
+        threading.Thread(target=_exit_after, args=(driver,), daemon=True).start()
 
 
-def _end_with(driver: int) -> None:
-    """End this process soon after the driver, which may be killed without a chance to say so."""
+def _exit_after(driver: int) -> None:
+    """Exit when the driver has died, even if it was killed and could not stop its workers."""
     while os.getppid() == driver:
         time.sleep(_ORPHAN_SECONDS)
     os._exit(1)

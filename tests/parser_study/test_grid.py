@@ -304,9 +304,9 @@ def test_bad_grids_are_refused(options: dict[str, Any], more: dict[str, Any], pr
 def test_a_grid_too_large_to_be_run_is_refused_at_once() -> None:
     many = {"learning_rate": "log:1e-5:1:100", "l2": "log:1e-5:1:100", "kappa": "0,1"}
     assert len(Grid.from_options(many).seeds) == 1
-    with pytest.raises(ConfigError, match="the grid has 100,000,000 runs, more than 100,000"):
+    with pytest.raises(ConfigError, match="the grid has 100,000,000 trials, more than 100,000"):
         Grid.from_options({**many, "kappa": "lin:0:1:100", "dim": "lin:1:100:100"})
-    with pytest.raises(ConfigError, match="the grid has 200,200 runs"):
+    with pytest.raises(ConfigError, match="the grid has 200,200 trials"):
         rates = {"sgd": "log:1e-5:1:1001", "default": "log:1e-5:1:1001"}
         Grid.from_options({"learning_rate": rates, "optimizer": "sgd,adam", "l2": many["l2"]})
 

@@ -240,7 +240,7 @@ def test_a_study_with_a_plateau_goes_on_where_it_was(
 
         def run(self, progress: bool) -> list[dict[str, Any]]:
             with self.file:
-                ended = self.file.finished_ids()
+                ended = {entry.id for entry in self.file.entries()}
                 for trial in self.grid.trials():
                     if trial.id in ended:
                         continue

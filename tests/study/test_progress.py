@@ -5,6 +5,7 @@ from __future__ import annotations
 import io
 import json
 import time
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -12,7 +13,7 @@ import pytest
 
 from rnnparse.study.curve import Curve
 from rnnparse.study.progress import Metric, Progress
-from rnnparse.study.records import RecordFile, make_record
+from rnnparse.study.records import Entry, RecordFile, make_record
 from rnnparse.study.schema import FAILURES
 from rnnparse.study.search_space import Space, Trial
 
@@ -33,6 +34,10 @@ def record(i: int, f1: float | None, status: str = "finished") -> dict[str, Any]
     return make_record(TRIALS[i].config, 0, status, curve, error=error)
 
 
+def entry(i: int, f1: float | None, status: str = "finished") -> Entry:
+    return Entry.of(record(i, f1, status), 0)
+
+
 def settings(i: int) -> str:
     config = TRIALS[i].config
     return f"{config['rate']} {config['size']}"
@@ -45,16 +50,16 @@ def test_the_better_value_is_the_higher_or_the_lower_one_and_the_latest_counts()
     for metric in (more, less):
         assert metric.better(1, None) and not metric.better(None, 1)
         assert not metric.better(None, None)
-    assert more.of(record(0, 70.0)) == 70.0 and more.of(record(0, None)) is None
-    assert less.of(record(0, 70.0)) == 2.0 and Metric("other").of(record(0, 70.0)) is None
+    assert entry(0, 70.0).latest == {"objective": 2.0, "f1": 70.0}
+    assert entry(0, None).latest == {"objective": 2.0, "f1": None}
 
 
 def test_a_bar_counts_statuses_and_names_the_best() -> None:
     file = io.StringIO()
     with Progress(TRIALS, [], Metric("f1", True), None, file=file) as progress:
         for i, f1, status in ((0, 70.0, "finished"), (1, 80.0, "finished"), (2, 90.0, "diverged")):
-            progress.note(record(i, f1, status))
-        progress.note(record(3, 75.0))
+            progress.note(entry(i, f1, status))
+        progress.note(entry(3, 75.0))
     last = file.getvalue().strip().split("\r")[-1]
     assert "4/4" in last
     assert last.endswith(f"3 finished; 1 diverged; best f1 80: {settings(1)}]")
@@ -66,11 +71,11 @@ def test_a_study_that_goes_on_counts_what_has_ended_before(tmp_path: Path) -> No
         records.append(record(0, 85.0))
         records.append(record(1, 99.0, "failed"))
         records.append(record(2, None))
-        heads = list(records.heads("f1"))
-    assert [head["value"] for head in heads] == [85.0, 99.0, None]
+        entries = records.entries()
+    assert [one.latest["f1"] for one in entries] == [85.0, 99.0, None]
     file = io.StringIO()
-    with Progress(TRIALS, heads, Metric("f1", True), None, file=file) as progress:
-        progress.note(record(3, 84.0))
+    with Progress(TRIALS, entries, Metric("f1", True), None, file=file) as progress:
+        progress.note(entry(3, 84.0))
     last = file.getvalue().strip().split("\r")[-1]
     assert "4/4" in last and last.endswith(f"3 finished; 1 failed; best f1 85: {settings(0)}]")
 
@@ -87,14 +92,14 @@ def test_a_study_that_goes_on_counts_what_has_ended_before(tmp_path: Path) -> No
         ({"other": [2.0]}, [{"g": {"f": 3}}], None),
     ],
 )
-def test_the_latest_value_is_found_without_reading_the_curve(
+def test_the_latest_value_is_that_of_the_last_epoch_or_else_update(
     tmp_path: Path, updates: dict[str, Any], epochs: list[dict[str, Any]], value: float | None
 ) -> None:
-    error = {"type": "E", "message": '"f1":9 \\"f1\\":9'}
+    error = {"type": "E", "message": ""}
     with RecordFile(tmp_path) as file:
         file.append(make_record({}, 0, "failed", Curve(updates, epochs), error=error))
-        [head] = file.heads("f1")
-        assert head["value"] == value == Metric("f1").of(file.load()[0])
+        [found] = file.entries()
+        assert found.latest.get("f1") == value
 
 
 def test_a_terminal_has_a_table_of_running_and_ended_trials(
@@ -106,7 +111,7 @@ def test_a_terminal_has_a_table_of_running_and_ended_trials(
     (tmp_path / TRIALS[3].id).write_text("{")  # it is being written
     file = Terminal()
     with Progress(TRIALS, [], Metric("f1", True), tmp_path, file=file) as progress:
-        progress.note(record(0, 70.0, "out of memory"))
+        progress.note(entry(0, 70.0, "out of memory"))
         rows = [line.split("  ") for line in progress.table()]
         table = [[cell.strip() for cell in row if cell.strip()] for row in rows]
         assert table[0] == ["rate", "size", "updates", "f1"]
@@ -126,8 +131,8 @@ def test_a_terminal_has_a_table_of_running_and_ended_trials(
 def test_settings_that_not_all_trials_have_are_shown() -> None:
     more = Trial("ab", {**TRIALS[0].config, "patience": 3}, 7)
     with Progress([more, *TRIALS], [], Metric(), None, show=False) as progress:
-        progress.note({**record(0, 1.0), "id": "ab"})
-        progress.note(record(1, 1.0))
+        progress.note(replace(entry(0, 1.0), id="ab"))
+        progress.note(entry(1, 1.0))
         table = [line.split() for line in progress.table()]
     assert table[0][:4] == ["rate", "size", "patience", "seed"]
     assert table[1][3:5] == ["3", "7"] and table[2][3:5] == ["-", "0"]
@@ -136,5 +141,5 @@ def test_settings_that_not_all_trials_have_are_shown() -> None:
 def test_nothing_is_shown_where_nobody_wants_it(tmp_path: Path) -> None:
     file = Terminal()
     with Progress(TRIALS, [], Metric(), tmp_path, show=False, file=file) as progress:
-        progress.note(record(0, 70.0))
+        progress.note(entry(0, 70.0))
     assert file.getvalue() == ""

@@ -15,7 +15,7 @@ import numpy as np
 import pytest
 
 from rnnparse.errors import ConfigError, StudyError
-from rnnparse.study.curve import GROWTH, Curve, plain
+from rnnparse.study.curve import GROWTH, Curve, latest_values, plain
 from rnnparse.study.manifest import read_study, write_study
 from rnnparse.study.records import (
     RecordFile,
@@ -82,10 +82,13 @@ def test_numbers_beyond_floats_are_not_finite() -> None:
             {"convex": {"optimum": 1.0, "gap": 2.0}},
             "convex: gap: expected a list of numbers, not 2.0",
         ),
-        ({"epoch": 1, "seconds": -1}, "seconds: expected a number from 0 on, not -1"),
-        ({"epoch": 1, "dev_counts": [[2, 1]]}, "no more matched brackets than there are"),
-        ({"epoch": 1, "dev_counts": [[1, 2.0]]}, "dev_counts: expected pairs of whole numbers"),
-        ({"epoch": 1, "name": "caf\ud800"}, "is no text in Unicode"),
+        ({"epoch": 1, "seconds": -1}, "seconds: expected a non-negative number, not -1"),
+        ({"epoch": 1, "dev_counts": [[2, 1]]}, "no more matched brackets than brackets"),
+        (
+            {"epoch": 1, "dev_counts": [[1, 2.0]]},
+            "dev_counts: expected a list of pairs of whole numbers",
+        ),
+        ({"epoch": 1, "name": "caf\ud800"}, "is not Unicode text"),
     ],
 )
 def test_what_reports_cannot_read_is_no_entry(entry: dict[str, Any], words: str) -> None:
@@ -115,7 +118,7 @@ def test_a_history_of_keras_is_a_curve() -> None:
         {"epoch": 2, "loss": 1.0, "val_loss": None},
     ]
     assert not curve.diverged()
-    assert (curve.last("loss"), curve.last("val_loss"), curve.last("other")) == (1.0, None, None)
+    assert latest_values(curve.updates, curve.epochs) == {"loss": 1.0, "val_loss": None}
 
 
 def test_a_history_may_have_validated_every_third_epoch_only() -> None:
@@ -214,7 +217,7 @@ def test_a_record_has_its_keys_in_order_and_no_nan() -> None:
     json.dumps(found, allow_nan=False)
     with pytest.raises(ValueError, match="status must be one of finished, diverged, failed"):
         make_record({}, 0, "done", curve)
-    with pytest.raises(ValueError, match="failed, out of memory need an error, other"):
+    with pytest.raises(ValueError, match="only the statuses failed, out of memory have"):
         make_record({}, 0, "failed", Curve())
 
 
@@ -238,14 +241,13 @@ def test_the_hash_of_data_depends_on_all_of_it() -> None:
 def test_records_come_back_in_their_order(tmp_path: Path) -> None:
     records = [record(i, host=f'"ü\n{i}') for i in range(5)]
     assert RecordFile(tmp_path / "study").load() == []
-    assert RecordFile(tmp_path / "study").finished_ids() == set()
+    assert RecordFile(tmp_path / "study").entries() == []
     with RecordFile(tmp_path / "study") as file:
         for i, one in enumerate(records):
             file.append(one)
             assert file.load() == records[: i + 1]
-            assert RecordFile(tmp_path / "study").finished_ids() == {
-                r["id"] for r in records[: i + 1]
-            }
+            entries = RecordFile(tmp_path / "study").entries()
+            assert [entry.id for entry in entries] == [r["id"] for r in records[: i + 1]]
     with RecordFile(tmp_path / "study") as file:
         file.append(record(9))
     found = RecordFile(str(tmp_path / "study")).load()
@@ -253,21 +255,23 @@ def test_records_come_back_in_their_order(tmp_path: Path) -> None:
     assert list(found[0]) == list(records[0])
 
 
-def test_heads_are_records_without_curves(tmp_path: Path) -> None:
-    error = {"type": "ValueError", "message": 'bad ,"updates":{ and ,"seconds": in it'}
+def test_entries_are_records_without_curves(tmp_path: Path) -> None:
+    error = {"type": "ValueError", "message": 'bad ,"updates":{ in it'}
+    curve = Curve({"objective": [3.0, 2.0]}, [{"epoch": 1, "dev_f1": 70.0, "note": "x"}])
     records = [
-        make_record({"rate": 1}, 0, "finished", Curve(), seconds=2.0),
-        make_record({"rate": 2}, 0, "failed", Curve(), error=error, host=',"seconds":'),
-        # Names that look like those of a record.
-        make_record({"seconds": 1, "updates": {"updates": {}}}, 1, "finished", Curve()),
-        make_record({"a": 1, "updates": {"b": 1}, "seconds": 2}, 1, "finished", Curve()),
+        make_record({"rate": 1}, 0, "finished", curve, seconds=2.0),
+        make_record({"rate": 2}, 0, "failed", Curve(), error=error, host='"ü\n'),
     ]
     with RecordFile(tmp_path) as file:
-        for one in records:
-            file.append(one)
-        names = ("id", "config", "seed", "status", "error", "seconds", "host")
-        found = [{name: head[name] for name in names} for head in file.heads()]
-    assert found == [{name: one[name] for name in names} for one in records]
+        appended = [file.append(one) for one in records]
+        entries = file.entries()
+    assert entries == appended
+    for entry, one in zip(entries, records, strict=True):
+        names = ("id", "config", "seed", "status", "error", "data", "seconds", "host")
+        assert {name: getattr(entry, name) for name in names} == {n: one[n] for n in names}
+    assert (entries[0].updates, entries[1].updates) == (2, 0)
+    assert entries[0].latest == {"objective": 2.0, "dev_f1": 70.0}
+    assert entries[-1].end == file.path.stat().st_size
 
 
 @pytest.mark.parametrize("keep", [0, 1, 10, 200, -2, -1])
@@ -280,7 +284,7 @@ def test_a_torn_last_line_is_not_there_and_is_cut_off(tmp_path: Path, keep: int)
     torn = line[:keep]
     file.path.write_bytes(whole + torn)
     # Those who only read leave it alone: it may be a driver at work.
-    assert file.load() == [record(0)] and len(file.finished_ids()) == 1
+    assert file.load() == [record(0)] and len(file.entries()) == 1
     assert file.path.read_bytes() == whole + torn
     with RecordFile(tmp_path) as file:
         assert file.path.read_bytes() == whole
@@ -303,18 +307,18 @@ def test_a_long_torn_line_is_cut_off_too(tmp_path: Path) -> None:
 @pytest.mark.parametrize("content", [b"mine", b'{"id": 1}', b'{"id": 1}\nmine'])
 def test_a_file_of_something_else_is_left_alone(tmp_path: Path, content: bytes) -> None:
     (tmp_path / "records.jsonl").write_bytes(content)
-    with pytest.raises(StudyError, match="has what is no record"), RecordFile(tmp_path):
+    with pytest.raises(StudyError, match="is not a record"), RecordFile(tmp_path):
         pass
     assert (tmp_path / "records.jsonl").read_bytes() == content
 
 
 @pytest.mark.skipif(os.name == "nt", reason="there are no pipes with names")
-@pytest.mark.parametrize("name", ["records.jsonl", ".lock"])
+@pytest.mark.parametrize("name", ["records.jsonl", "index.jsonl", ".lock"])
 def test_pipes_do_not_hang(tmp_path: Path, name: str) -> None:
     os.mkfifo(tmp_path / name)
     with pytest.raises(StudyError, match=f"{name}: not a regular file"), RecordFile(tmp_path):
         pass
-    if name != ".lock":
+    if name == "records.jsonl":
         with pytest.raises(StudyError, match="is not a regular file"):
             RecordFile(tmp_path).load()
 
@@ -340,15 +344,11 @@ def test_a_damaged_line_is_named(tmp_path: Path, kind: str) -> None:
         for i in range(3):
             file.append(record(i))
     file.path.write_bytes(damage(file.path.read_bytes().splitlines(keepends=True), kind))
-    with pytest.raises(
-        StudyError, match=r"records.jsonl:2: the line is damaged: .+; remove the line"
-    ):
-        file.load()
-    if kind != "another status":  # what is not looked at, to be fast
+    for read in (file.load, file.entries):
         with pytest.raises(
             StudyError, match=r"records.jsonl:2: the line is damaged: .+; remove the line"
         ):
-            file.finished_ids()
+            read()
 
 
 def test_what_cannot_be_written_whole_is_not_written(
@@ -402,7 +402,9 @@ def test_records_that_are_removed_are_gone_or_all_there(
         file.remove(gone)
         file.append(record(2))
         assert RecordFile(tmp_path).load() == [record(i) for i in (1, 3, 4, 2)]
-    assert sorted(path.name for path in tmp_path.iterdir()) == [".lock", "records.jsonl"]
+        assert [entry.id for entry in file.entries()] == [r["id"] for r in file.load()]
+    names = [".lock", "index.jsonl", "records.jsonl"]
+    assert sorted(path.name for path in tmp_path.iterdir()) == names
 
 
 def test_two_drivers_are_not_let_into_one_folder(tmp_path: Path) -> None:
@@ -421,6 +423,155 @@ def test_two_drivers_are_not_let_into_one_folder(tmp_path: Path) -> None:
         other.wait()
     with RecordFile(tmp_path) as file:
         file.append(record(0))
+
+
+# -- the index -----------------------------------------------------------------------------------
+
+
+@pytest.fixture
+def indexed(tmp_path: Path) -> RecordFile:
+    """A file of four records with an index."""
+    with RecordFile(tmp_path) as file:
+        for i in range(4):
+            file.append(record(i))
+    return file
+
+
+def changed_index(lines: list[bytes], kind: str) -> list[bytes]:
+    return {
+        "as it is": lines,
+        "empty": [],
+        "a line short": lines[:-1],
+        "torn": [*lines[:-1], lines[-1][:50]],
+        "torn in the middle": [lines[0], lines[1][:50], *lines[2:]],
+        "a line twice": [*lines[:2], *lines[1:]],
+        "another order": lines[::-1],
+        "no JSON": [b"hello\n", *lines[1:]],
+        "no entry": [b'{"id": 3}\n', *lines[1:]],
+        "ahead of the records": [*lines, lines[-1]],
+        "another end": [lines[0].replace(b'"end":', b'"end":1'), *lines[1:]],
+        "another seed": [lines[0].replace(b'"seed":0', b'"seed":1'), *lines[1:]],
+    }[kind]
+
+
+@pytest.mark.parametrize(
+    "kind",
+    [
+        *("as it is", "empty", "a line short", "torn", "torn in the middle", "a line twice"),
+        *("another order", "no JSON", "no entry", "ahead of the records", "another end"),
+        *("another seed", "missing"),
+    ],
+)
+def test_an_index_that_does_not_match_is_made_again(indexed: RecordFile, kind: str) -> None:
+    expected, content = indexed.entries(), indexed.index.read_bytes()
+    if kind == "missing":
+        indexed.index.unlink()
+    else:
+        lines = content.splitlines(keepends=True)
+        indexed.index.write_bytes(b"".join(changed_index(lines, kind)))
+    before = indexed.index.read_bytes() if indexed.index.exists() else None
+    assert indexed.entries() == expected
+    # Those who only read leave it alone.
+    assert (indexed.index.read_bytes() if indexed.index.exists() else None) == before
+    with indexed:
+        assert indexed.index.read_bytes() == content
+        indexed.append(record(4))
+        assert [entry.id for entry in indexed.entries()] == [record(i)["id"] for i in range(5)]
+    assert indexed.load() == [record(i) for i in range(5)]
+
+
+@pytest.mark.parametrize("places", [[0, 1, 3], [1, 0, 2, 3], [0, 1, 2], [], [3], [0, 0, 1, 2, 3]])
+def test_records_that_somebody_edits_are_read_anew(indexed: RecordFile, places: list[int]) -> None:
+    lines = indexed.path.read_bytes().splitlines(keepends=True)
+    indexed.path.write_bytes(b"".join(lines[i] for i in places))
+    for _ in range(2):
+        entries = indexed.entries()
+        assert [entry.id for entry in entries] == [record(i)["id"] for i in places]
+        with indexed:  # makes the index again
+            pass
+    assert RecordFile(indexed.folder).entries() == entries
+
+
+def test_only_records_that_the_index_lacks_are_read(
+    indexed: RecordFile, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    import rnnparse.study.records as module
+
+    lines = indexed.index.read_bytes().splitlines(keepends=True)
+    indexed.index.write_bytes(b"".join(lines[:3]))
+    read: list[bytes] = []
+    parse = module._parse_record
+    monkeypatch.setattr(module, "_parse_record", lambda line: read.append(line) or parse(line))
+    assert len(indexed.entries()) == 4
+    assert read == indexed.path.read_bytes().splitlines(keepends=True)[3:]
+
+
+KILLED = """
+import os, sys
+from rnnparse.study import records
+from rnnparse.study.curve import Curve
+
+folder, at = sys.argv[1], int(sys.argv[2])
+steps = 0
+
+def maybe_die(function):
+    def call(*args, **more):
+        global steps
+        steps += 1
+        if steps == at:
+            os.kill(os.getpid(), 9)
+        return function(*args, **more)
+    return call
+
+def make(i):
+    return records.make_record({"rate": i}, 0, "finished", Curve({"objective": [2.0 + i]}))
+
+# A kill before each step that changes a file, and in the midst of the writes to the index.
+os.write, os.fsync, os.replace = map(maybe_die, (os.write, os.fsync, os.replace))
+os.ftruncate = maybe_die(os.ftruncate)
+line = records.Entry.line
+records.Entry.line = maybe_die(line)
+with records.RecordFile(folder) as file:
+    ended = {entry.id for entry in file.entries()}
+    for i in range(3):
+        if make(i)["id"] not in ended:
+            file.append(make(i))
+    file.remove({make(1)["id"]})
+    file.append(make(1))
+print(steps)
+"""
+
+
+@pytest.mark.skipif(os.name == "nt", reason="there is no SIGKILL")
+def test_a_kill_at_any_step_loses_nothing(tmp_path: Path) -> None:
+    def run(folder: Path, at: int) -> subprocess.CompletedProcess[str]:
+        command = [sys.executable, "-c", KILLED, str(folder), str(at)]
+        return subprocess.run(command, capture_output=True, text=True, check=False)
+
+    ids = {trial_id({"rate": i}, 0) for i in range(3)}
+    steps = int(run(tmp_path / "whole", 0).stdout)
+    assert steps > 10
+    for at in range(1, steps + 1):
+        folder = tmp_path / str(at)
+        killed = run(folder, at)
+        assert killed.returncode == -9, killed.stderr
+        file = RecordFile(folder)
+        before = [one["id"] for one in file.load()]
+        assert [entry.id for entry in file.entries()] == before
+        with file:
+            kept = [one["id"] for one in file.load()]
+            assert kept == before  # no whole record is lost
+            for i in range(3):
+                if trial_id({"rate": i}, 0) not in kept:
+                    file.append(record(i))
+            index = file.index.read_bytes()
+        assert {entry.id for entry in file.entries()} == ids
+        file.index.unlink()
+        with file:
+            assert file.index.read_bytes() == index
+
+
+# -- study.json ----------------------------------------------------------------------------------
 
 
 ABOUT: dict[str, Any] = {
@@ -459,15 +610,15 @@ def refuse(folder: Path, about: dict[str, Any], words: str) -> None:
     ("more", "words"),
     [
         ({"sizes": 3}, "sizes: expected an object, not 3"),
-        ({"sizes": {"train": "many"}}, "sizes.train: expected a whole number from 0 on"),
+        ({"sizes": {"train": "many"}}, "sizes.train: expected a non-negative whole number"),
         ({"baselines": {"chance": None}}, "baselines.chance: expected a finite number"),
         ({"metric": {"name": "dev_f1"}}, "metric: maximize is missing"),
         ({"trials": ["x"]}, r"trials\[0\]: expected 16 hexadecimal digits"),
         ({"commands": {"x": 3}}, "commands.x: expected text"),
         ({"created": "2026-01-02"}, "created: expected a date and time with a time zone"),
-        ({"command": "rnnparse study run caf\ud800"}, "command: .* is no text in Unicode"),
+        ({"command": "rnnparse study run caf\ud800"}, "command: .* is not Unicode text"),
         ({"more": 1}, "'more' is unknown"),
-        ({"gold": [1, -1]}, r"gold\[1\]: expected a whole number from 0 on, not -1"),
+        ({"gold": [1, -1]}, r"gold\[1\]: expected a non-negative whole number, not -1"),
     ],
 )
 def test_what_a_study_may_tell_besides_is_damaged_too(
@@ -511,25 +662,23 @@ def test_what_a_study_may_tell_besides_is_damaged_too(
     ],
 )
 def test_a_record_of_other_kinds_is_damaged(tmp_path: Path, changed: dict[str, Any]) -> None:
-    with RecordFile(tmp_path) as file:
-        file.append(record(0))
-        file.append({**record(3), **changed})
-    with pytest.raises(StudyError, match=r"records.jsonl:2: the line is damaged"):
-        RecordFile(tmp_path).load()
-    if set(changed) & {"seed", "config", "error", "seconds", "host", "data"}:
+    write_lines(tmp_path, record(0), {**record(3), **changed})
+    for read in (RecordFile(tmp_path).load, RecordFile(tmp_path).entries):
         with pytest.raises(StudyError, match=r"records.jsonl:2: the line is damaged"):
-            list(RecordFile(tmp_path).heads())
+            read()
+
+
+def write_lines(folder: Path, *records: dict[str, Any]) -> None:
+    lines = [json.dumps(one, separators=(",", ":")) + "\n" for one in records]
+    (folder / "records.jsonl").write_text("".join(lines))
 
 
 @pytest.mark.parametrize("name", record(0))
 def test_a_record_with_a_gap_is_damaged(tmp_path: Path, name: str) -> None:
-    with RecordFile(tmp_path) as file:
-        file.append({key: value for key, value in record(0).items() if key != name})
+    write_lines(tmp_path, {key: value for key, value in record(0).items() if key != name})
+    for read in (RecordFile(tmp_path).load, RecordFile(tmp_path).entries):
         with pytest.raises(StudyError, match=r"records.jsonl:1: the line is damaged"):
-            file.load()
-        if name not in ("epochs", "convex"):  # curves are not looked at
-            with pytest.raises(StudyError, match=r"records.jsonl:1: the line is damaged"):
-                list(file.heads())
+            read()
 
 
 LINE = json.dumps(record(0), separators=(",", ":"))
@@ -574,7 +723,7 @@ def test_a_line_without_end_is_not_read_whole(
 ) -> None:
     monkeypatch.setattr("rnnparse.study.records.LONGEST", 1000)
     (tmp_path / "records.jsonl").write_bytes(b"\0" * 5000)
-    with pytest.raises(StudyError, match=r"records.jsonl:1: .* it has more than 1,000 bytes"):
+    with pytest.raises(StudyError, match=r"records.jsonl:1: .* longer than 1,000 bytes"):
         RecordFile(tmp_path).load()
     (tmp_path / "records.jsonl").unlink()
     long = make_record({}, 0, "finished", Curve({"loss": [1.0] * 1000}))
@@ -605,7 +754,7 @@ def test_what_json_cannot_be_a_study_is_named(tmp_path: Path, text: str, words: 
     ("space", "words"),
     [
         ({"axes": {"x": []}}, "space.axes.x: expected a list of values"),
-        ({"axes": {"seed": [1]}}, "seed is no axis"),
+        ({"axes": {"seed": [1]}}, "seed cannot be an axis"),
         ({"axes": {"x": list(range(50)), "y": list(range(50)), "z": list(range(50))}}, "125,000"),
         ({"axes": {}, "further": [3]}, r"space.further\[0\]: expected an object"),
     ],
@@ -632,7 +781,7 @@ def test_what_a_study_is_about_comes_back(tmp_path: Path) -> None:
     about = {**ABOUT, "trials": ["0" * 16], "commands": {"0" * 16: "rnnparse train"}}
     write_study(tmp_path / "new", about)
     assert read_study(tmp_path / "new") == {"format": 1, **about}
-    with pytest.raises(StudyError, match="no study is there"):
+    with pytest.raises(StudyError, match="not a study"):
         read_study(tmp_path)
 
 
@@ -656,5 +805,5 @@ def test_all_statuses_can_be_recorded(tmp_path: Path) -> None:
             error = {"type": "E", "message": ""} if i > 1 else None
             curve = Curve({"loss": [NAN]}) if status == "diverged" else Curve()
             file.append(make_record({"i": i}, 0, status, curve, error=error))
-        assert [head["status"] for head in file.heads()] == list(STATUSES)
+        assert [entry.status for entry in file.entries()] == list(STATUSES)
         assert [one["status"] for one in file.load()] == list(STATUSES)

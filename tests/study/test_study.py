@@ -69,7 +69,7 @@ WAYS = {
     "memory": ("out of memory", {"type": "MemoryError", "message": "no 8 GB"}),
     "exhausted": ("out of memory", {"type": "ResourceExhaustedError", "message": "OOM"}),
     "exit": ("failed", {"type": "SystemExit", "message": "3"}),
-    "nothing": ("failed", "the trial function gave None; expected a Curve"),
+    "nothing": ("failed", "the trial function returned None; expected a Curve"),
     "no number": ("failed", "an update: objective: expected a number or null, not 'x'"),
 }
 
@@ -209,7 +209,7 @@ def test_names_that_are_not_utf_8_are_carried_through(
     page = (folder / "report.html").read_text("utf-8")
     assert all(f"caf\N{REPLACEMENT CHARACTER}{end}" in page for end in (":", ".mrg"))
     study.run(progress=False)  # the same settings
-    with pytest.raises(ConfigError, match=r"name: .* is no text in Unicode"):
+    with pytest.raises(ConfigError, match=r"name: .* is not Unicode text"):
         Study({"x": [1]}, outcomes(), tmp_path, name="\ud800")
 
 
@@ -220,7 +220,7 @@ def test_a_study_of_other_data_or_settings_is_refused(tmp_path: Path) -> None:
     Study(space, function, tmp_path / "study", data=data).run(progress=False)
     created = read_study(tmp_path / "study")["created"]
     for other in (data | {"dev": "c3"}, data | {"test": "c3"}, {"train": "a1"}, None):
-        with pytest.raises(StudyError, match=r"study: the study there has other data: \w+ was"):
+        with pytest.raises(StudyError, match=r"study: its study has other data: \w+ was"):
             Study(space, function, tmp_path / "study", data=other).run()
     with pytest.raises(StudyError, match="other settings: kbest was 50, now it is 60; give ano"):
         Study(Space({"x": [1]}, fixed={"kbest": 60}), function, tmp_path / "study", data=data).run()
@@ -296,7 +296,7 @@ def test_baselines_that_are_no_numbers_are_left_out(tmp_path: Path) -> None:
 
 
 def test_seeds_are_no_axis(tmp_path: Path) -> None:
-    with pytest.raises(ConfigError, match="give seeds"):
+    with pytest.raises(ConfigError, match="use seeds"):
         Study({"rate": [0.1], "seed": [0, 1]}, lambda config, seed: [1.0], tmp_path)
 
 
@@ -365,8 +365,8 @@ def test_one_job_is_one_trial_at_a_time(tmp_path: Path) -> None:
 
 DEATHS = {
     "SIGKILL": ("out of memory", "killed, as systems do when memory runs out"),
-    "SIGSEGV": ("failed", r"ended by SIGSEGV(-11)"),
-    "EXIT": ("failed", r"ended by EXIT(3)"),
+    "SIGSEGV": ("failed", r"ended with SIGSEGV(-11)"),
+    "EXIT": ("failed", r"ended with EXIT(3)"),
 }
 
 
@@ -409,7 +409,7 @@ def test_a_trial_that_takes_its_process_with_it_is_found(tmp_path: Path, jobs: i
 
 def test_a_function_that_cannot_be_sent_or_loaded_is_named(tmp_path: Path) -> None:
     lock = __import__("threading").Lock()
-    with pytest.raises(ConfigError, match="cannot be sent to other processes: TypeError"):
+    with pytest.raises(ConfigError, match="cannot be pickled for other processes: TypeError"):
         Study({"x": [1]}, lambda config, seed: lock, tmp_path)
 
     class Unloadable:
