@@ -135,9 +135,9 @@ def test_a_space_without_axes_is_one_trial() -> None:
         (({"a": [float("nan")]},), "a: nan is not a finite number"),
         (({"a": [object]},), "a: cannot be recorded: <class 'object'>"),
         (({"a": [1]}, ()), "seeds has no values"),
-        (({"a": [1]}, (-1,)), "seeds must be whole numbers from 0 on, not -1"),
-        (({"a": [1]}, (0.5,)), "seeds must be whole numbers from 0 on, not 0.5"),
-        (({"a": [1]}, (True,)), "seeds must be whole numbers from 0 on, not True"),
+        (({"a": [1]}, (-1,)), "seeds must be non-negative whole numbers, not -1"),
+        (({"a": [1]}, (0.5,)), "seeds must be non-negative whole numbers, not 0.5"),
+        (({"a": [1]}, (True,)), "seeds must be non-negative whole numbers, not True"),
         (({"a": [1]}, (0,), {"f": print}), "f: cannot be recorded"),
     ],
 )

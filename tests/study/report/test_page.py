@@ -301,7 +301,7 @@ def test_reports_need_jinja(folder: Path, monkeypatch: pytest.MonkeyPatch) -> No
 
 def test_a_folder_without_a_study_is_an_error_of_one_line(tmp_path: Path) -> None:
     for write in (write_report, write_csv):
-        with pytest.raises(StudyError, match="no study is there"):
+        with pytest.raises(StudyError, match="not a study"):
             write(tmp_path)
 
 
