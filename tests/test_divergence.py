@@ -1,4 +1,4 @@
-"""Training that diverges stops, says so, and leaves nothing that is not finite."""
+"""Training that diverges stops with a message and leaves only finite numbers."""
 
 from __future__ import annotations
 
@@ -53,7 +53,7 @@ def test_every_optimizer_stops(optimizer: str) -> None:
 
 
 def test_growth_without_overflow_is_divergence() -> None:
-    """The weights double at each step: beyond a million times the start after 20 steps or so."""
+    """The weights double at each step and exceed a million times the start after about 20 steps."""
     state = train(patience=60, **SLOWLY)
     assert state.diverged is not None
     assert np.isfinite(state.diverged["objective"]) and 3 <= state.diverged["epoch"] <= 8
@@ -78,11 +78,11 @@ def test_the_start_is_the_objective_of_the_first_batch_before_any_step() -> None
         *[(5e5, 1.0, False), (5e5, 0.0, False), (5e5, 1e-9, False), (1e9, 1e8, False)],
     ],
 )
-def test_what_is_beyond_all_bounds(objective: float, start: float, beyond: bool) -> None:
+def test_bounds_of_the_objective(objective: float, start: float, beyond: bool) -> None:
     assert is_beyond(objective, start) is beyond
 
 
-def test_advice_names_the_other_rate() -> None:
+def test_advice_gives_the_new_rate() -> None:
     assert change_rate(30.0, 0.1) == "divide the learning rate by 10 (30 → 3)"
     assert change_rate(None, 3.0) == "multiply the learning rate by 3"
 
@@ -104,14 +104,14 @@ def assert_nothing_is_beyond_json(model: Path) -> None:
     assert all(np.isfinite(array).all() for array in Parser.load(model).parameters)
 
 
-def test_a_run_without_a_sound_epoch_is_an_error(tmp_path: Path) -> None:
+def test_divergence_in_the_first_epoch_is_an_error(tmp_path: Path) -> None:
     with pytest.raises(DivergedError, match=r"epoch 1 with sgd at learning rate 1e\+30") as e:
         run_on(tmp_path, **AT_ONCE)
     assert "divide the learning rate by 10" in str(e.value) and "no model to save" in str(e.value)
     assert not (tmp_path / "model").exists()
 
 
-def test_the_epochs_before_are_kept(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
+def test_the_epochs_before_it_are_kept(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
     with caplog.at_level(logging.WARNING, "rnnparse"):
         report = run_on(tmp_path, patience=60, telemetry=True, **SLOWLY)
     assert report.diverged is not None and len(report.history) == report.diverged - 1
@@ -125,8 +125,8 @@ def test_the_epochs_before_are_kept(tmp_path: Path, caplog: pytest.LogCaptureFix
 
 
 @pytest.mark.parametrize("stopped", [0, 1])
-def test_a_run_that_goes_on_diverges_again(tmp_path: Path, stopped: int) -> None:
-    """Killed after so many epochs; the same model, to the byte, as without."""
+def test_a_resumed_run_diverges_again(tmp_path: Path, stopped: int) -> None:
+    """Killed after `stopped` epochs, it writes the same model to the byte."""
     whole = tmp_path / "whole"
     whole.mkdir()
     run_on(whole, patience=60, **SLOWLY)

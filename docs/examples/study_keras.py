@@ -1,10 +1,10 @@
-"""Why does my own Keras model not converge? A study of learning rates and optimisers.
+"""Why does my own Keras model not converge? A study of learning rates and optimizers.
 
     python docs/examples/study_keras.py
 
-The model and its training are the user's; `Study` runs them for each setting in processes of their
-own, keeps every curve in the folder `moons`, and goes on there when it is started again.
-docs/studies.md explains what the axes and the series are called, and what the diagnoses mean.
+The model and its training loop are your own. `Study` runs them for each setting in separate
+processes, keeps every curve in the folder `moons`, and resumes there when you start it again.
+docs/studies.md explains the names of axes and series, and the diagnoses.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ SPACE = Space(
 
 
 def moons(rng: np.random.Generator, count: int) -> tuple[np.ndarray, np.ndarray]:
-    """Points on two half circles that lie in each other, and which of the two each is on."""
+    """Points on two interleaved half circles, and the half circle that each belongs to."""
     angle, label = np.pi * rng.random(count), rng.integers(0, 2, count)
     x = np.where(label, 1 - np.cos(angle), np.cos(angle))
     y = np.where(label, 0.5 - np.sin(angle), np.sin(angle))
@@ -35,7 +35,7 @@ def moons(rng: np.random.Generator, count: int) -> tuple[np.ndarray, np.ndarray]
 
 
 def fit(config: dict[str, Any], seed: int) -> Iterator[dict[str, float]]:
-    """Train a small network; an entry of its curve for each update and each epoch."""
+    """Train a small network and yield its curve, update by update and epoch by epoch."""
     import keras  # here, so that only workers load it
 
     keras.utils.set_random_seed(seed)
@@ -65,7 +65,7 @@ def weights(model: Any) -> np.ndarray:
 
 
 def main() -> None:
-    """Run the study, or what is left of it; print what became of each trial, and what to do."""
+    """Run the study, or resume it; print the diagnosis of each trial and the advice."""
     study = Study(SPACE, fit, FOLDER, metric="accuracy", maximize=True)
     records = study.run()
     pairs = sorted(

@@ -1,4 +1,4 @@
-"""Runs of real optimisers on problems whose answer is known, recorded as means of epochs only."""
+"""Real optimizers on problems with known answers, recorded as means over epochs only."""
 
 from __future__ import annotations
 
@@ -11,13 +11,13 @@ import numpy as np
 
 OPTIMIZERS = ("sgd", "momentum", "adam")
 UPDATES = 16
-"""Updates an epoch."""
+"""Updates per epoch."""
 
 Gradient = Callable[[np.ndarray, np.ndarray], tuple[float, np.ndarray]]
 
 
 class Problem(NamedTuple):
-    """A loss of examples and its gradient: `gradient(weights, batch)`; where the weights start."""
+    """`gradient(weights, batch)` returns loss and gradient; `start` has the initial weights."""
 
     name: str
     gradient: Gradient
@@ -27,7 +27,7 @@ class Problem(NamedTuple):
 
 @dataclass(frozen=True)
 class Run:
-    """A record, and what it does not tell: the loss over all examples before and after training."""
+    """A record, and what it omits: the loss over all examples before and after training."""
 
     record: dict[str, Any]
     first: float
@@ -35,7 +35,7 @@ class Run:
 
 
 def regression() -> Problem:
-    """Least squares whose curvatures span a factor of about a hundred."""
+    """Least squares with curvatures that differ by a factor of about a hundred."""
     rng = np.random.default_rng(0)
     x = rng.normal(size=(320, 12)) * np.geomspace(1, 0.1, 12)
     y = x @ np.linspace(3, -3, 12) + 0.3 * rng.normal(size=320)
@@ -48,7 +48,7 @@ def regression() -> Problem:
 
 
 def logistic() -> Problem:
-    """Logistic regression on classes that overlap."""
+    """Logistic regression on overlapping classes."""
     rng = np.random.default_rng(1)
     x = rng.normal(size=(320, 8))
     y = np.sign(x @ rng.normal(size=8) + rng.logistic(size=320))
@@ -63,7 +63,7 @@ def logistic() -> Problem:
 
 
 def network() -> Problem:
-    """A network with a hidden layer that fits a smooth function."""
+    """A network with one hidden layer that fits a smooth function."""
     rng = np.random.default_rng(2)
     x = rng.normal(size=(320, 4))
     y = 2 * np.sin(x[:, 0]) + x[:, 1] * x[:, 2]
@@ -84,7 +84,7 @@ PROBLEMS = (regression, logistic, network)
 
 
 def run(problem: Problem, optimizer: str, rate: float, epochs: int, seed: int = 0) -> Run:
-    """Train; the record has the mean loss of each epoch, as Keras's `fit` tells it."""
+    """Train; the record has the mean loss of each epoch, as Keras's `fit` reports it."""
     rng, w = np.random.default_rng(seed), problem.start.copy()
     everything = np.arange(problem.examples)
     first, entries = problem.gradient(w, everything)[0], []
@@ -124,12 +124,12 @@ def _stepper(optimizer: str, rate: float, size: int) -> Callable[[np.ndarray], n
 
 
 def contradictions(runs: list[Run], labels: list[str]) -> Iterator[tuple[Run, str, str]]:
-    """The runs of one study whose label their whole loss contradicts, with what is true.
+    """Yield the runs of one study whose label contradicts the loss over all examples.
 
-    Only what is beyond doubt counts: a loss that ended at twice its start has diverged; where any
-    run has lost a fifth, one that has gone 97 % of that way did not lack updates, did not diverge,
-    nor did it stall; one that has gone less than half of it has not converged, and one that has
-    gone less than 5 % has not diverged either.
+    Only clear cases count. A loss that ends at twice its start has diverged. If any run lowers the
+    loss by a fifth, a run that covers 97 % of that way did not lack updates, diverge or stall. A
+    run that covers less than half of it has not converged, and one that covers less than 5 % has
+    not diverged either.
     """
     best = min(run.last for run in runs)
     for one, label in zip(runs, labels, strict=True):

@@ -1,4 +1,4 @@
-"""Records of trials that never ran: curves of each class, with noise as minibatches have it."""
+"""Synthetic records: curves of each class, with the noise of minibatches."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ EXAMPLES = 3200
 
 @dataclass(frozen=True)
 class Setting:
-    """How a trial would have run.
+    """How the trial would have run.
 
     Attributes:
         batch: examples an update; epochs: passes over `EXAMPLES`.
@@ -27,17 +27,17 @@ class Setting:
 
     @property
     def cycle(self) -> int:
-        """Updates an epoch."""
+        """Updates per epoch."""
         return -(-EXAMPLES // self.batch)
 
     @property
     def updates(self) -> int:
-        """Updates in all."""
+        """Total number of updates."""
         return self.cycle * self.epochs
 
 
 def minibatch_noise(rng: np.random.Generator, setting: Setting) -> np.ndarray:
-    """Factors [updates] of mean 1: means of batches, drawn without replacement in each epoch.
+    """Factors [updates] with mean 1: means over batches drawn without replacement in each epoch.
 
     Losses of examples have a skewed distribution (gamma), as those of sentences do.
     """
@@ -81,7 +81,7 @@ def make_record(
 
 
 def _approach(setting: Setting, start: float, floor: float, budgets: float) -> np.ndarray:
-    """An exponential approach whose time constant fits into the budget so many times."""
+    """An exponential approach; the budget has this many time constants."""
     t = np.arange(setting.updates) / setting.updates
     return floor + (start - floor) * np.exp(-budgets * t)
 
@@ -108,14 +108,14 @@ def converged(rng: np.random.Generator, setting: Setting) -> dict[str, Any]:
 
 
 def improving(rng: np.random.Generator, setting: Setting) -> dict[str, Any]:
-    """The budget ends when half to nine tenths of the way are gone."""
+    """The budget ends after 50 to 90 % of the way."""
     start = _start(rng)
     mean = _approach(setting, start, start * rng.uniform(0.0, 0.3), rng.uniform(0.8, 2.3))
     return make_record(rng, setting, mean, 2.0 / setting.updates, _rising_f1(rng, setting))
 
 
 def too_few_updates(rng: np.random.Generator, setting: Setting) -> dict[str, Any]:
-    """A straight line that falls by up to a tenth, with updates that are small together."""
+    """A line that falls by up to a tenth, with updates that have a small sum."""
     start = _start(rng)
     mean = start * (1 - rng.uniform(0.0, 0.1) * np.arange(setting.updates) / setting.updates)
     ratio = 10 ** rng.uniform(-4, -1.5) / setting.updates
@@ -123,7 +123,7 @@ def too_few_updates(rng: np.random.Generator, setting: Setting) -> dict[str, Any
 
 
 def oscillating(rng: np.random.Generator, setting: Setting) -> dict[str, Any]:
-    """After a fall it leaps to and fro, in waves, or in chaos."""
+    """After a fall it alternates, oscillates in waves, or is chaotic."""
     start = _start(rng)
     level = start * rng.uniform(0.3, 0.9)
     t = np.arange(setting.updates)
@@ -143,7 +143,7 @@ def oscillating(rng: np.random.Generator, setting: Setting) -> dict[str, Any]:
 
 
 def stalled(rng: np.random.Generator, setting: Setting) -> dict[str, Any]:
-    """It never falls although the weights move, or the updates shrink to nothing too early."""
+    """It never falls although the weights move, or the updates vanish too early."""
     start = _start(rng)
     flat = np.full(setting.updates, start)
     ratio = np.full(setting.updates, rng.uniform(1, 5) / setting.updates)
@@ -153,7 +153,7 @@ def stalled(rng: np.random.Generator, setting: Setting) -> dict[str, Any]:
 
 
 def diverged(rng: np.random.Generator, setting: Setting) -> dict[str, Any]:
-    """It grows from the start, or after a fall, or ceases to be a number."""
+    """It grows from the start or after a fall, or is not finite."""
     start = _start(rng)
     t = np.arange(setting.updates) / max(1, setting.updates - 1)
     kind = rng.integers(4)
@@ -189,4 +189,4 @@ MAKERS: dict[str, Callable[[np.random.Generator, Setting], dict[str, Any]]] = {
     "diverged": diverged,
     "overfitting": overfitting,
 }
-"""Label → what makes a record that deserves it."""
+"""Label → function that makes a record with this label."""

@@ -1,4 +1,4 @@
-"""Curves of each class are told apart, whatever their noise and length, and advised upon."""
+"""Curves of each class get their label for any noise and length, and fitting advice."""
 
 from __future__ import annotations
 
@@ -15,12 +15,12 @@ from tests.study.diagnosis.notes import codes, values_of
 from tests.study.diagnosis.synthetic_curves import MAKERS, Setting
 
 LENGTHS = [(1024, 10), (256, 10), (256, 20), (64, 20), (25, 20)]
-"""Batch size and epochs: 40 to 2,560 updates."""
+"""Batch sizes and epochs: 40 to 2,560 updates."""
 A_CLASS = 60  # curves
 
 
 def confusion(spread: float, lengths: list[tuple[int, int]]) -> dict[str, Counter[str]]:
-    """Label deserved → labels given to `A_CLASS` curves."""
+    """True label → labels of `A_CLASS` curves."""
     matrix = {}
     for label, make in MAKERS.items():
         rng = np.random.default_rng([len(label), A_CLASS])
@@ -40,7 +40,7 @@ def line(start: float, end: float, n: int) -> list[float | None]:
 
 
 @pytest.mark.parametrize("spread", [0.2, 0.5, 1.0])
-def test_every_class_is_told_apart(spread: float) -> None:
+def test_every_class_is_recognized(spread: float) -> None:
     matrix = confusion(spread, LENGTHS)
     for label, labels in matrix.items():
         assert labels[label] >= 0.95 * A_CLASS, matrix
@@ -56,7 +56,7 @@ def test_twenty_updates_are_enough_for_all_but_overfitting(spread: float) -> Non
     assert set(matrix["overfitting"]) <= {"overfitting", "improving"}
 
 
-def test_heavy_noise_never_makes_divergence_of_convergence_nor_the_reverse() -> None:
+def test_heavy_noise_never_confuses_convergence_with_divergence() -> None:
     rng = np.random.default_rng(7)
     for batch, epochs in [(3200, 8), (1024, 3), (256, 5), (25, 10)]:
         for _ in range(40):
@@ -96,11 +96,11 @@ def test_curves_by_epochs_are_judged_like_those_by_updates(label: str, epochs: i
         ([3.0] * 8, "stalled"),
     ],
 )
-def test_a_few_updates_are_judged_with_care(values: list[float], label: str) -> None:
+def test_a_few_updates_are_judged_cautiously(values: list[float], label: str) -> None:
     assert diagnose(falling(*values)).label == label
 
 
-def test_a_reference_tells_a_plateau_from_the_bottom() -> None:
+def test_a_reference_distinguishes_a_plateau_from_the_minimum() -> None:
     record = falling(*(0.6 + 0.4 * math.exp(-t) for t in range(60)))
     assert diagnose(record).label == "converged"
     assert diagnose(record, reference=0.6).label == "converged"
@@ -124,7 +124,7 @@ def test_a_long_way_to_the_reference_means_too_few_updates() -> None:
     assert Advice("times_updates", times=10.0) in found.notes
 
 
-def test_the_way_of_the_updates_tells_a_rate_too_low_from_a_stall() -> None:
+def test_the_length_of_all_updates_distinguishes_a_low_rate_from_a_stall() -> None:
     rng = np.random.default_rng(8)
     values = (1 + rng.normal(0, 0.02, 40)).tolist()
     low = diagnose(falling(*values, update_ratio=[1e-5] * 40))
@@ -144,7 +144,7 @@ def test_updates_that_stopped_are_a_stall() -> None:
     assert codes(dead) == ["zero_gradients", "check_units"]
 
 
-def test_saturated_units_are_named() -> None:
+def test_saturated_units_are_reported() -> None:
     record = falling(*[1.0] * 40, update_ratio=[0.03] * 40)
     record["epochs"] = [{"epoch": 1, "saturation": 0.9}]
     found = diagnose(record)
@@ -152,7 +152,7 @@ def test_saturated_units_are_named() -> None:
     assert Finding("saturated", share=0.9) in found.notes
 
 
-def test_divergence_names_its_updates_and_a_rate() -> None:
+def test_advice_on_divergence_gives_a_rate() -> None:
     record = falling(*np.geomspace(1, 20, 30).tolist(), update_ratio=[0.4] * 30)
     record["config"] = {"learning_rate": 0.3}
     found = diagnose(record)
@@ -186,7 +186,7 @@ def test_a_trial_that_was_stopped_for_divergence_has_diverged() -> None:
         ({}, Finding("no_objective")),
     ],
 )
-def test_what_gave_no_curve_has_failed(record: dict[str, Any], finding: Finding) -> None:
+def test_a_trial_without_a_curve_has_failed(record: dict[str, Any], finding: Finding) -> None:
     found = diagnose(record)
     assert found.label == "failed"
     assert found.notes[0] == finding
@@ -197,7 +197,7 @@ def with_l2(loss: np.ndarray, penalty: np.ndarray, **updates: list[float]) -> di
     return falling(*(loss + penalty).tolist(), loss=loss.tolist(), **updates)
 
 
-def test_an_l2_term_that_hides_the_loss_is_said_so() -> None:
+def test_an_l2_term_that_hides_the_loss_is_reported() -> None:
     rng = np.random.default_rng(9)
     penalty = 250 * np.exp(-np.linspace(0, 0.6, 60))
     flat = diagnose(with_l2(0.7 + rng.normal(0, 0.02, 60), penalty))
@@ -215,7 +215,7 @@ def test_an_l2_term_that_hides_the_loss_is_said_so() -> None:
     assert "judge_by_loss" in codes(falls)
 
 
-def test_a_small_l2_term_is_not_worth_a_word() -> None:
+def test_a_small_l2_term_is_not_mentioned() -> None:
     found = diagnose(with_l2(np.geomspace(1, 0.1, 60), np.full(60, 0.01)))
     assert found.evidence["l2_share"] == pytest.approx(0.1, rel=0.2)
     assert "l2_term" not in codes(found)
@@ -251,7 +251,7 @@ def test_a_loss_that_rises_with_f1_falling_is_not_overfitting() -> None:
     assert diagnose(overfitted(falls=False)).label == "improving"
 
 
-def test_where_dev_f1_has_come_to_rest_more_epochs_are_not_advised() -> None:
+def test_more_epochs_are_not_advised_once_dev_f1_stops_rising() -> None:
     def run(*f1: float) -> dict[str, Any]:
         epochs = [
             {"epoch": i, "objective": 5 * 0.8**i, "dev_f1": value} for i, value in enumerate(f1, 1)
@@ -300,7 +300,7 @@ def test_a_convex_problem_is_judged_by_its_best_iterate() -> None:
     assert values_of(found, "gap")["optimum"] == 1.0
 
 
-def test_a_gap_that_still_shrinks_is_not_a_stall() -> None:
+def test_a_shrinking_gap_is_not_a_stall() -> None:
     t = np.arange(1, 101)
     plateau = (1.5 + 1.5 * np.exp(-t / 3)).tolist()
     record = falling(*plateau)
@@ -313,7 +313,7 @@ def test_a_gap_that_still_shrinks_is_not_a_stall() -> None:
     assert diagnose(record).label == "stalled"
 
 
-def test_missing_series_and_nulls_elsewhere_are_no_harm() -> None:
+def test_missing_series_and_nulls_elsewhere_are_ignored() -> None:
     record = falling(*line(1.0, 0.4, 20), update_ratio=[None] * 20, gradient_norm=[None, 1.0])
     record["epochs"] = [{"epoch": 1, "dev_f1": None}, {"epoch": 2}]
     found = diagnose(record)

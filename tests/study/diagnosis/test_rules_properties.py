@@ -1,4 +1,4 @@
-"""What never changes a diagnosis, what always does, and what no record may lead to."""
+"""Properties of all diagnoses: invariances, divergence, and valid output for any record."""
 
 from __future__ import annotations
 
@@ -69,7 +69,7 @@ def test_the_order_of_keys_does_not_matter(record: dict[str, Any], seed: int) ->
 
 @given(records, st.data(), st.sampled_from([None, math.nan, math.inf, -math.inf]))
 @settings(max_examples=60, deadline=None)
-def test_a_value_that_is_no_finite_number_means_divergence(
+def test_a_value_that_is_not_finite_means_divergence(
     record: dict[str, Any], data: st.DataObject, value: float | None
 ) -> None:
     if data.draw(st.booleans()):

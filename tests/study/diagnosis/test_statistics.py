@@ -1,4 +1,4 @@
-"""The statistics of curves against their definitions, other implementations and simulation."""
+"""Statistics of curves, checked against definitions, other implementations and simulations."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ from tests.study.diagnosis.synthetic_curves import Setting, minibatch_noise
 
 
 def autoregressive(rng: np.random.Generator, n: int, correlation: float) -> np.ndarray:
-    """Noise of standard deviation 1 whose neighbours have this correlation."""
+    """Noise with standard deviation 1 and this correlation between neighbours."""
     shocks = rng.normal(0, np.sqrt(1 - correlation**2), n)
     values = np.empty(n)
     value = rng.normal()
@@ -49,7 +49,7 @@ def test_the_line_is_that_of_least_squares(n: int, seed: int) -> None:
     assert fit.slope_error >= expected.stderr * (1 - 1e-9)
 
 
-def test_the_error_is_newey_and_wests_where_that_is_greater() -> None:
+def test_the_error_is_that_of_newey_and_west_if_greater() -> None:
     curve = autoregressive(np.random.default_rng(0), 50, 0.9)
     fit = trend(curve, 50)
     design = np.stack([np.ones(50), np.arange(50)], axis=1)
@@ -93,14 +93,14 @@ def test_a_trend_needs_four_points() -> None:
 
 
 @pytest.mark.parametrize("order", [2, 3])
-def test_noise_is_seen_through_a_bend_and_a_leap(order: int) -> None:
+def test_noise_is_estimated_despite_a_bend_and_a_jump(order: int) -> None:
     rng = np.random.default_rng(2)
     curve = 30 * np.exp(-np.linspace(0, 5, 2000)) + rng.normal(0, 0.2, 2000)
     curve[1000:] += 40
     assert noise(curve, order) == pytest.approx(0.2, rel=0.1)
 
 
-def test_a_line_has_no_noise_and_three_points_tell_none() -> None:
+def test_a_line_has_no_noise_and_neither_have_three_points() -> None:
     assert noise(3 - 0.25 * np.arange(20)) == 0
     assert noise(np.square(np.arange(20.0)), order=3) == 0
     assert noise(np.array([0.0, 9.0, -4.0])) == 0
@@ -145,7 +145,7 @@ def test_the_shortest_wave_is_found_too() -> None:
 
 
 @pytest.mark.parametrize("n", [40, 41])
-def test_noise_is_rarely_taken_for_a_wave(n: int) -> None:
+def test_noise_is_rarely_mistaken_for_a_wave(n: int) -> None:
     rng = np.random.default_rng(5)
     p_values = [strongest_wave(rng.normal(size=n)).p_value for _ in range(2000)]
     assert np.mean(np.array(p_values) < 0.05) < 0.06

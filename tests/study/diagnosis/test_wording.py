@@ -1,28 +1,25 @@
-"""What diagnoses say: one snapshot has all sentences, and the docs describe all evidence."""
+"""All sentences are in one snapshot, and the docs describe all evidence."""
 
 from __future__ import annotations
 
 from rnnparse.study.diagnosis import EVIDENCE, LABELS, RULES
-from rnnparse.study.diagnosis.evidence import evidence_table
-from rnnparse.study.diagnosis.wording import SENTENCES as WORDING
+from rnnparse.study.diagnosis.wording import SENTENCES
 from tests.study.diagnosis import snapshots
 from tests.study.diagnosis.synthetic_curves import MAKERS
 
 
-def test_the_sentences_are_those_of_the_snapshot() -> None:
+def test_the_snapshots_are_up_to_date() -> None:
     assert snapshots.SENTENCES.read_text("utf-8") == snapshots.sentences()
+    assert snapshots.PAGE.read_text("utf-8") == snapshots.page()
+    assert "| `update_ratio` |" in snapshots.page()
 
 
 def test_the_snapshot_has_every_code() -> None:
-    derived = {"update_length_times"}  # of `update_length`
-    assert {note.code for note in snapshots.SAMPLES} == set(WORDING) - derived
+    codes = {note.code for notes in snapshots.samples().values() for note in notes}
+    assert codes == set(SENTENCES) - {"update_length_times"}  # a form of `update_length`
 
 
 def test_the_rules_and_the_evidence_have_words() -> None:
     assert set(RULES) == set(MAKERS) | {"failed"} == set(LABELS)
     assert all(rule.endswith((".", ".)")) for rule in RULES.values())
     assert all(EVIDENCE.values())
-
-
-def test_the_docs_describe_the_evidence() -> None:
-    assert evidence_table() in snapshots.PAGE.read_text("utf-8")
