@@ -14,18 +14,12 @@ from rnnparse.study.diagnosis.evidence import FLAT, SHORT_WAY, Measurements
 from rnnparse.study.diagnosis.measurements import Record
 from rnnparse.study.search_space import RATES
 
-USUAL_RATIO = 0.01
-"""Rule of thumb: updates of at most this share of the weights settle down."""
-SMALL_RATIO = 0.001
-"""Updates below this share hardly move the weights."""
-DOMINANT = 0.5
-"""The L2 term deserves a warning from this share of the objective."""
-SLIGHT = 0.001
-"""Shares of the fall below this are not distinguished."""
-RESTED = 5
-"""After so many epochs without a better dev F1, more are unlikely to help."""
-SATURATED = 0.5
-"""Saturation deserves a warning from this share of the units."""
+USUAL_RATIO = 0.01  # by rule of thumb, updates up to this share of the weights settle down
+SMALL_RATIO = 0.001  # updates below this share hardly move the weights
+DOMINANT = 0.5  # share of the objective from which the L2 term deserves a warning
+SATURATED = 0.5  # share of the units from which saturation deserves a warning
+SLIGHT = 0.001  # shares of the fall below this are not distinguished
+RESTED = 5  # after so many epochs without a better dev F1, more are unlikely to help
 
 
 @dataclass(frozen=True, init=False)
@@ -101,7 +95,7 @@ def _on_diverged(m: Measurements, config: Config) -> list[Finding]:
 def _on_overfitting(m: Measurements, config: Config) -> list[Finding]:
     remedy = Advice("raise_l2" if "l2" in config else "regularize")
     epoch = m.dev_peak_epoch
-    finding = Finding("overfits", metric=m.dev_name, drop=m.dev_drop, epoch=epoch)
+    finding = Finding(f"{m.dev_name}_got_worse", drop=m.dev_drop, epoch=epoch)
     return [finding, Advice("stop", epoch=epoch), remedy]
 
 
@@ -164,7 +158,7 @@ def _on_improving(m: Measurements, config: Config) -> list[Finding]:
     brought = Finding("still_falls", share=min(_share_of_fall(m), 1.0), unit=m.unit)
     convex = not math.isnan(m.optimum)
     if not convex and m.dev_since_best >= RESTED:
-        rests = Finding("dev_rests", metric=m.dev_name, epochs=m.dev_since_best)
+        rests = Finding(f"{m.dev_name}_rests", epochs=m.dev_since_best)
         return [rests, brought, Advice("stop_here")]
     if convex and m.gain <= FLAT:
         notes = [Finding("nears_optimum"), Advice("more_epochs"), Advice("decaying_rate")]
@@ -202,8 +196,10 @@ def _share_of_fall(m: Measurements) -> float:
 
 
 def _update_length(m: Measurements) -> list[Finding]:
-    known = not math.isnan(m.update_ratio)
-    return [Finding("update_length", ratio=m.update_ratio)] if known else []
+    if math.isnan(m.update_ratio):
+        return []
+    long = m.update_ratio >= 10
+    return [Finding("updates_long" if long else "updates_short", ratio=m.update_ratio)]
 
 
 def _shorter_steps(m: Measurements, config: Config, least: float, most: float = 100) -> Finding:

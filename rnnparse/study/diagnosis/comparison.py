@@ -91,38 +91,36 @@ def _split_rate(record: Record) -> tuple[str, Any, str]:
 def _starts(
     records: Sequence[Record], problems: Sequence[str], measured: Measured
 ) -> dict[str, Start | None]:
-    """For each problem the objective before the first update; None if nothing tells it.
+    """For each problem the objective before the first update; None if unknown.
 
     A mean over the first epoch is not the start: a good rate has lowered it by then, and an
     excessive one has raised it. Trials that recorded the start decide, by their median. Otherwise
-    the lowest rate tells most, because it changes least within an epoch.
+    the runs with the lowest rate of each optimizer decide, because they change least within an
+    epoch: the highest start of those that are calm, and slow if any are.
     """
-    starts: dict[str, Start | None] = {}
-    for problem in set(problems):
-        members = [i for i, name in enumerate(problems) if name == problem]
-        known = [m for i in members if (m := measured[i]) is not None and m.start_known]
-        if known:
-            error = median(m.start_error for m in known)
-            starts[problem] = Start(median(m.start for m in known), error)
-        else:
-            starts[problem] = _guessed_start(records, measured, members)
-    return starts
+    members: dict[str, list[int]] = {}
+    for i, problem in enumerate(problems):
+        members.setdefault(problem, []).append(i)
+    return {
+        problem: _start([(records[i], measured[i]) for i in places])
+        for problem, places in members.items()
+    }
 
 
-def _guessed_start(
-    records: Sequence[Record], measured: Measured, members: Sequence[int]
-) -> Start | None:
-    """The highest start among the calm runs with the lowest rate of each group, slow ones first.
-
-    A group shares all settings but the rate.
-    """
-    groups: dict[str, list[tuple[float, int]]] = {}
-    for i in members:
-        _, rate, others = _split_rate(records[i])
+def _start(trials: Sequence[tuple[Record, Measurements | None]]) -> Start | None:
+    known = [m for _, m in trials if m is not None and m.start_known]
+    if known:
+        return Start(median(m.start for m in known), median(m.start_error for m in known))
+    groups: dict[str, list[tuple[float, Measurements | None]]] = {}
+    for record, m in trials:
+        _, rate, others = _split_rate(record)
         if isinstance(rate, (int, float)) and not isinstance(rate, bool):
-            groups.setdefault(others, []).append((rate, i))
-    lowest = [i for group in groups.values() for rate, i in group if rate == min(group)[0]]
-    sound = [m for i in lowest if (m := measured[i]) is not None and not m.broke]
+            groups.setdefault(others, []).append((rate, m))
+    lowest = []
+    for group in groups.values():
+        least = min(rate for rate, _ in group)
+        lowest += [m for rate, m in group if rate == least]
+    sound = [m for m in lowest if m is not None and not m.broke]
     calm = [m for m in sound if m.curve.max() <= m.curve[0] + CALM * abs(m.curve[0])]
     slow = [m for m in calm if len(m.curve) > 1 and m.curve[1] >= SLOW * m.curve[0]]
     highest = max(slow or calm, key=lambda m: m.start, default=None)

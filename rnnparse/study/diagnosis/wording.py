@@ -23,13 +23,15 @@ SENTENCES = {
     "broke": "At {place} the objective is undefined or a million times its initial value.",
     "grew": "The objective ended at {times:.3g} times its initial value.",
     "rose": "The objective rose.",
-    "update_length": "Updates are {ratio:%} of the length of the weights.",
-    "update_length_times": "Updates are {ratio:.3g} times as long as the weights.",
+    "updates_short": "Updates are {ratio:%} of the length of the weights.",
+    "updates_long": "Updates are {ratio:.3g} times as long as the weights.",
     "best_rate": "try {rate}; it reached the lowest objective with all other settings equal",
     "change_rate": "{change}",
     # overfitting
-    "overfits": "{Metric_got_worse} by {drop:.3g} since epoch {epoch:g}, while the training "
+    "dev_f1_got_worse": "Dev F1 has fallen by {drop:.3g} since epoch {epoch:g}, while the training "
     "objective continued to fall.",
+    "val_loss_got_worse": "Validation loss has risen by {drop:.3g} since epoch {epoch:g}, while "
+    "the training objective continued to fall.",
     "stop": "stop at epoch {epoch:g}",
     "raise_l2": "raise l2",
     "regularize": "add regularization",
@@ -63,8 +65,10 @@ SENTENCES = {
     "see_more_epochs": "run more epochs to see whether the objective still falls",
     "above_start": "The objective falls, but it is still above its initial value.",
     "still_falls": "The last half of the {unit}s contributed {share:%} of the fall.",
-    "dev_rests": "{Metric_is_no_better} for {epochs:g} epochs, although the training objective "
+    "dev_f1_rests": "Dev F1 has not risen for {epochs:g} epochs, although the training objective "
     "still falls.",
+    "val_loss_rests": "Validation loss has not fallen for {epochs:g} epochs, although the training "
+    "objective still falls.",
     "stop_here": "do not run more epochs; they are unlikely to help",
     "nears_optimum": "The best iterate is still approaching the optimum.",
     "decaying_rate": "use a learning rate that decays",
@@ -81,9 +85,6 @@ SENTENCES = {
     "watch_loss": "watch the loss as well",
 }
 """Code → a sentence for findings, an imperative clause for advice."""
-
-_WORSE = {"dev_f1": "Dev F1 has fallen", "val_loss": "Validation loss has risen"}
-_NO_BETTER = {"dev_f1": "Dev F1 has not risen", "val_loss": "Validation loss has not fallen"}
 
 
 class _Percent(Formatter):
@@ -111,13 +112,9 @@ def advice_text(notes: Sequence[Finding]) -> str:
 
 def sentence(note: Finding) -> str:
     """A finding as a sentence, or advice as a clause."""
-    code, values = note.code, dict(note.values)
-    if code == "change_rate":
+    values = dict(note.values)
+    if note.code == "change_rate":
         values["change"] = change_rate(values["rate"], values["factor"])
-    if code == "update_length" and values["ratio"] >= 10:
-        code = "update_length_times"
-    if metric := values.get("metric"):
-        values |= {"Metric_got_worse": _WORSE[metric], "Metric_is_no_better": _NO_BETTER[metric]}
     if count := values.get("count"):
         values["Count"] = f"{count} {values['unit']}{' is' if count == 1 else 's are'}"
-    return _Percent().vformat(SENTENCES[code], (), values)
+    return _Percent().vformat(SENTENCES[note.code], (), values)

@@ -275,8 +275,7 @@ def test_a_validation_loss_that_rises_is_overfitting() -> None:
         labels.append(diagnose({"updates": {}, "epochs": epochs}))
     assert [found.label for found in labels] == ["improving", "overfitting"]
     assert labels[1].evidence["dev_drop"] == pytest.approx(0.4, abs=0.05)
-    assert values_of(labels[1], "overfits")["metric"] == "val_loss"
-    assert values_of(labels[1], "overfits")["drop"] == labels[1].evidence["dev_drop"]
+    assert values_of(labels[1], "val_loss_got_worse")["drop"] == labels[1].evidence["dev_drop"]
     assert "stop" in codes(labels[1])
 
 

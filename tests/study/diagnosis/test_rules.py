@@ -157,8 +157,8 @@ def test_advice_on_divergence_gives_a_rate() -> None:
     record["config"] = {"learning_rate": 0.3}
     found = diagnose(record)
     assert found.label == "diverged"
-    assert codes(found) == ["grew", "update_length", "change_rate"]
-    assert Finding("update_length", ratio=0.4) in found.notes
+    assert codes(found) == ["grew", "updates_short", "change_rate"]
+    assert Finding("updates_short", ratio=0.4) in found.notes
     assert Advice("change_rate", factor=1 / 30, rate=0.3) in found.notes
 
 
@@ -260,7 +260,7 @@ def test_more_epochs_are_not_advised_once_dev_f1_stops_rising() -> None:
 
     resting = diagnose(run(80, 84, 85, 84.9, 85, 84.8, 84.9, 85))
     assert (resting.label, resting.evidence["dev_since_best"]) == ("improving", 5)
-    assert resting.notes[0] == Finding("dev_rests", metric="dev_f1", epochs=5)
+    assert resting.notes[0] == Finding("dev_f1_rests", epochs=5)
     assert codes(resting)[-1] == "stop_here"
     rising = diagnose(run(80, 84, 85, 84.9, 85, 84.8, 84.9, 85.1))
     assert (rising.label, rising.evidence["dev_since_best"]) == ("improving", 0)
