@@ -34,8 +34,8 @@ from rnnparse.models.cvg import CVG as CVG
 from rnnparse.optim.adagrad import AdaGrad as AdaGrad
 from rnnparse.optim.freezing import freeze as freeze
 from rnnparse.optim.freezing import unfreeze as unfreeze
-from rnnparse.optim.least_squares import fit_least_squares as fit_least_squares
-from rnnparse.optim.levenberg_marquardt import LevenbergMarquardt as LevenbergMarquardt
+from rnnparse.optim.levenberg_marquardt.fit import fit_least_squares as fit_least_squares
+from rnnparse.optim.levenberg_marquardt.minimizer import LevenbergMarquardt as LevenbergMarquardt
 from rnnparse.optim.per_example_model import PerExampleModel as PerExampleModel
 from rnnparse.parser import Parser as Parser
 from rnnparse.parser import load as load

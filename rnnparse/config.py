@@ -10,12 +10,11 @@ from numbers import Integral, Real
 from typing import Any
 
 from rnnparse.errors import ConfigError
+from rnnparse.losses.score_gradients import OBJECTIVES, TIES
 from rnnparse.trees.style import DEFAULT_STYLE, TreebankStyle
 
 TARGETS = ("gold", "oracle")
-TIES = ("first", "uniform", "gold")
 ENGINES = ("numba", "tensorflow")
-OBJECTIVES = ("hinge", "squared-hinge", "perceptron", "mmi", "risk")
 _CHOICES = {"target": TARGETS, "tie": TIES, "engine": ENGINES, "objective": OBJECTIVES}
 
 _COUNT = 1_000_000_000

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ast
 import configparser
+import re
 import subprocess
 import sys
 from collections.abc import Iterator
@@ -17,13 +18,15 @@ PACKAGE = ROOT / "rnnparse"
 # What each part may import of the package, besides itself and `errors`.
 _TREES = {"trees", "compiled"}
 _GRAMMAR = _TREES | {"grammar", "files", "invariants", "threads"}
-_MODELS = _GRAMMAR | {"_tensorflow", "inference", "models", "losses", "optim"}
+_KERAS = {"_keras_compat", "_tensorflow"}
+_MODELS = _GRAMMAR | _KERAS | {"config", "inference", "models", "losses", "optim"}
 _PARSER = _MODELS | {"folders", "model_folder", "nltk_parser", "parser", "results", "sentences"}
-_TELEMETRY = {"_tensorflow", "compiled", "files", "json_text", "telemetry", "threads"}
+_TELEMETRY = _KERAS | {"compiled", "files", "json_text", "telemetry", "threads"}
 _TRAINING = _PARSER | _TELEMETRY | {"config", "divergence", "evaluation", "training"}
 _STUDY = _TELEMETRY | {"bootstrap", "divergence", "folders", "study", "version"}
 ALLOWED = {
     "_lazy": set[str](),
+    "_keras_compat": {"_tensorflow"},
     "_tensorflow": set[str](),
     "bootstrap": set[str](),
     "version": set[str](),
@@ -35,14 +38,14 @@ ALLOWED = {
     "folders": {"files"},
     "invariants": set[str](),
     "threads": set[str](),
-    "config": _TREES,
+    "config": _TREES | {"losses"},
     "trees": _TREES,
     "evaluation": _TREES | {"bootstrap", "evaluation"},
     "grammar": _GRAMMAR,
     "inference": _GRAMMAR | {"inference"},
     "models": _MODELS,
-    "losses": _TREES | {"_tensorflow", "losses"},
-    "optim": {"_tensorflow", "compiled", "optim"},
+    "losses": _TREES | _KERAS | {"losses"},
+    "optim": _KERAS | {"compiled", "optim"},
     "model_folder": _MODELS | {"folders"},
     "sentences": _TREES,
     "parser": _PARSER,
@@ -56,6 +59,7 @@ ALLOWED = {
     "__main__": {"cli"},
 }
 WITH_TENSORFLOW = {
+    "_keras_compat",
     "_tensorflow",
     "models.cvg",
     "models.per_example",
@@ -67,21 +71,21 @@ WITH_TENSORFLOW = {
     "losses.surfacing",
     "optim.adagrad",
     "optim.per_example_gradients",
-    "optim.fit_data",
-    "optim.fit_monitor",
+    "optim.levenberg_marquardt.fit_data",
+    "optim.levenberg_marquardt.fit_monitor",
     "optim.freezing",
     "optim.sparse_rows",
     "optim.batch_independence",
-    "optim.least_squares",
-    "optim.levenberg_marquardt",
+    "optim.levenberg_marquardt.fit",
+    "optim.levenberg_marquardt.minimizer",
     "optim.gradient_transforms",
-    "optim.normal_equations",
+    "optim.levenberg_marquardt.normal_equations",
     "optim.optimizers",
     "optim.per_example_model",
-    "optim.robust_loss",
-    "optim.seeds",
+    "optim.levenberg_marquardt.robust_loss",
+    "optim.example_seeds",
     "optim.slots",
-    "optim.tape_jacobian",
+    "optim.levenberg_marquardt.jacobian",
     "telemetry.keras_callback",
 }
 
@@ -124,6 +128,15 @@ def test_the_reader_of_imports_sees_them() -> None:
     assert "trees.brackets" in set(imports(PACKAGE / "parser.py"))
     assert "parser" in set(imports(PACKAGE / "cli" / "parse.py"))  # within a function
     assert "losses.cost" not in set(imports(PACKAGE / "losses" / "structured.py"))
+
+
+_PRIVATE = re.compile(r"keras\.src|\b(optimizer|model|layer|variable)\._[a-z]|_learning_rate\"")
+
+
+@pytest.mark.parametrize("path", modules(), ids=lambda path: str(path.relative_to(PACKAGE)))
+def test_private_names_of_keras_are_in_one_module(path: Path) -> None:
+    found = _PRIVATE.search(path.read_text(encoding="utf-8"))
+    assert (found is not None) == (path.name == "_keras_compat.py"), found
 
 
 def loaded_after(code: str) -> set[str]:

@@ -5,11 +5,10 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
-import keras
 import numpy as np
-import tensorflow as tf
-from keras.src.losses.loss import reduce_weighted_values
 
+from rnnparse._keras_compat import reduce_weighted_values
+from rnnparse._tensorflow import keras, tf
 from rnnparse.losses.gradient_check import (
     ExternalFunction,
     check_external,

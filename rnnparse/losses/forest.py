@@ -13,8 +13,8 @@ from collections.abc import Callable
 from typing import Any, Protocol
 
 import numpy as np
-import tensorflow as tf
 
+from rnnparse._tensorflow import tf
 from rnnparse.compiled import njit
 from rnnparse.losses.external import external_loss
 from rnnparse.losses.score_gradients import log_likelihood_weights, risk_weights

@@ -7,7 +7,8 @@ from functools import partial
 from typing import Any, NamedTuple
 
 import numpy as np
-import tensorflow as tf
+
+from rnnparse._tensorflow import tf
 
 ExternalFunction = Callable[..., tuple[Any, Any]]
 """`fn(activations, *args) -> (loss, derivative)`, all NumPy; see `external_loss`."""

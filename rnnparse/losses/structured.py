@@ -8,8 +8,7 @@ from __future__ import annotations
 
 from typing import Any
 
-import tensorflow as tf
-
+from rnnparse._tensorflow import tf
 from rnnparse.losses.score_gradients import check_tie
 
 

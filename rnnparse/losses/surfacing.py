@@ -8,7 +8,7 @@ from contextlib import suppress
 from itertools import count
 from typing import Any
 
-import tensorflow as tf
+from rnnparse._tensorflow import tf
 
 _KINDS = (NotImplementedError, ValueError, TypeError, MemoryError)
 """Exceptions for which TensorFlow has an `OpError` of their own."""

@@ -12,7 +12,7 @@ from rnnparse.models.batch import LevelBatch
 from rnnparse.models.frozen_weights import NOTHING, Frozen
 from rnnparse.models.objective import danskin_batch, loss_gradients_at, loss_of_scores
 from rnnparse.models.parameters import Gradients, Parameters
-from rnnparse.models.su_rnn import ENGINES
+from rnnparse.models.su_rnn import SCORES
 
 
 class CVG(keras.Model):
@@ -34,8 +34,8 @@ class CVG(keras.Model):
     """
 
     def __init__(self, parameters: Parameters, engine: str = "numba") -> None:
-        if engine not in ENGINES:
-            raise ConfigError(f"unknown engine {engine!r}; known are {', '.join(ENGINES)}")
+        if engine not in SCORES:
+            raise ConfigError(f"unknown engine {engine!r}; known are {', '.join(SCORES)}")
         super().__init__(name="cvg", dtype=str(parameters.v.dtype))
         self.engine = engine
         for name, value in parameters._asdict().items():
@@ -71,7 +71,7 @@ class CVG(keras.Model):
         # Gathering from the variable itself would make each later read a copy.
         W = tf.gather(tf.convert_to_tensor(self.W.value), batch.rows)
         v = tf.gather(tf.convert_to_tensor(self.v.value), batch.rows)
-        return ENGINES[self.engine](batch, leaves, W, v, width)
+        return SCORES[self.engine](batch, leaves, W, v, width)
 
     def loss_gradients(
         self,
@@ -134,7 +134,7 @@ class CVG(keras.Model):
         watched = [used[name] for name in learned]
         with tf.GradientTape(watch_accessed_variables=False) as tape:
             tape.watch(watched)
-            scores = ENGINES[self.engine](part, used["vectors"], used["W"], used["v"])
+            scores = SCORES[self.engine](part, used["vectors"], used["W"], used["v"])
             loss = tf.reduce_sum(scores * weights)
         gradients = tape.gradient(loss, watched, unconnected_gradients=tf.UnconnectedGradients.ZERO)
         derivatives = dict(zip(learned, gradients, strict=True))

@@ -13,7 +13,7 @@ from rnnparse.models.batch import LevelBatch, restrict
 from rnnparse.models.cvg import CVG
 from rnnparse.models.objective import loss_of_scores
 from rnnparse.models.parameters import Gradients, Parameters
-from rnnparse.models.su_rnn import ENGINES
+from rnnparse.models.su_rnn import SCORES
 from rnnparse.optim.gradient_transforms import Manipulation, batch_weights, cut_chain
 from rnnparse.optim.per_example_gradients import (
     ExampleGradients,
@@ -165,7 +165,7 @@ class ExampleSubgradients:
         watched = [used[variable.name] for variable in model.trainable_variables]
         with tf.GradientTape(watch_accessed_variables=False) as tape:
             tape.watch(watched)
-            scores = ENGINES[model.engine](trees, used["vectors"], used["W"], used["v"])
+            scores = SCORES[model.engine](trees, used["vectors"], used["W"], used["v"])
             loss = tf.reduce_sum(scores * weights)
         return tape.gradient(loss, watched, unconnected_gradients=tf.UnconnectedGradients.ZERO)
 

@@ -13,6 +13,7 @@ from typing import Any
 import numpy as np
 
 from rnnparse._tensorflow import tf
+from rnnparse.config import ENGINES
 from rnnparse.models import kernels
 from rnnparse.models.batch import LevelBatch
 
@@ -123,7 +124,8 @@ def _scores_in_graph(
     return _graph(v.dtype, v.shape[-1])(_structure(batch), leaves, W, v)
 
 
-ENGINES = {"numba": scores_numba, "tensorflow": _scores_in_graph}
+SCORES = dict(zip(ENGINES, (scores_numba, _scores_in_graph), strict=True))
+"""The function that scores candidates, by engine."""
 
 
 def _forward(

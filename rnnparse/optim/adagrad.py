@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
+from rnnparse._keras_compat import tensorflow_variable
 from rnnparse._tensorflow import keras, tf
 
 
@@ -41,7 +42,7 @@ class AdaGrad(keras.optimizers.Optimizer):
         """One step on one variable; called by `apply`."""
         sums = self._sums[self._get_variable_index(variable)].value
         # Keras hands over TensorFlow's variable or its own, by version.
-        weights = variable.value if isinstance(variable, keras.Variable) else variable
+        weights = tensorflow_variable(variable)
         rate, gradient = (tf.cast(x, weights.dtype) for x in (learning_rate, gradient))
         if isinstance(gradient, tf.IndexedSlices):
             rows, values = _sum_repeated(gradient)

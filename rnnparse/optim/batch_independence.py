@@ -6,11 +6,10 @@ from collections.abc import Callable
 from functools import partial
 from typing import Any
 
-import keras
 import numpy as np
-import tensorflow as tf
-from keras.src.random.seed_generator import global_seed_generator
 
+from rnnparse._keras_compat import all_layers, global_seed_generator
+from rnnparse._tensorflow import keras, tf
 from rnnparse.errors import ConfigError
 
 _MIXING = tuple(
@@ -30,7 +29,7 @@ def refuse_mixing_layers(model: Any) -> None:
     Raises:
         ConfigError: names the layer and says what may be used instead.
     """
-    for layer in model._flatten_layers():
+    for layer in all_layers(model):
         reason = _reason(layer)
         if reason is not None:
             raise ConfigError(

@@ -6,10 +6,16 @@ from collections.abc import Iterable, Sequence
 from typing import Any
 from weakref import WeakKeyDictionary, WeakSet
 
-import keras
 import numpy as np
-import tensorflow as tf
 
+from rnnparse._keras_compat import (
+    all_layers,
+    compile_settings,
+    set_layer_trainable,
+    tensorflow_variable,
+    variable_key,
+)
+from rnnparse._tensorflow import keras, tf
 from rnnparse.errors import ConfigError
 from rnnparse.optim.adagrad import AdaGrad
 from rnnparse.optim.patterns import match_names
@@ -87,7 +93,7 @@ def freeze(model: Any, patterns: Sequence[str]) -> list[str]:
         variable.trainable = False
         setattr(variable, _MARK, True)
     touched = {id(variable) for variable in matched}
-    for layer in _layers(model):
+    for layer in all_layers(model, include_self=False):
         weights = layer.weights
         if (
             layer.trainable
@@ -126,7 +132,7 @@ def unfreeze(model: Any, patterns: Sequence[str] = ("*",)) -> list[str]:
         variable.trainable = True
         delattr(variable, _MARK)
     touched = {id(variable) for variable in matched}
-    for layer in _layers(model):
+    for layer in all_layers(model, include_self=False):
         weights = layer.weights
         if (
             getattr(layer, _MARK, False)
@@ -138,14 +144,8 @@ def unfreeze(model: Any, patterns: Sequence[str] = ("*",)) -> list[str]:
     return [variable_path(v) for v in restored]
 
 
-def _layers(model: Any) -> list[Any]:
-    """All layers and nested models, wherever they are."""
-    return model._flatten_layers(include_self=False)
-
-
 def _set_layer(layer: Any, trainable: bool) -> None:
-    # The public setter would set all variables and layers within to the same.
-    layer._trainable = trainable
+    set_layer_trainable(layer, trainable)
     setattr(layer, _MARK, not trainable)
 
 
@@ -156,7 +156,7 @@ def matched_variables(model: Any, patterns: Sequence[str]) -> list[Any]:
         raise ConfigError(f"the model {model.name} has no variables yet: build it first")
     place = {id(variable): i for i, variable in enumerate(weights)}
     aliases = []
-    for layer in _layers(model):
+    for layer in all_layers(model, include_self=False):
         names = dict.fromkeys([layer.name, *_tails(layer.path or layer.name)])
         aliases += [(name, place[id(v)]) for name in names for v in layer.weights]
     aliases += [(tail, i) for i, v in enumerate(weights) for tail in _tails(variable_path(v))]
@@ -183,7 +183,7 @@ def refresh_training(model: Any) -> None:
     if old.built:
         new = model.optimizer = rebuild_optimizer(old, model.trainable_variables)
         # What `save` writes; it knows the optimiser without the loss scale that Keras adds.
-        settings = model._compile_config.config
+        settings = compile_settings(model)
         same = settings["optimizer"] is old
         settings["optimizer"] = new if same else getattr(new, "inner_optimizer", new)
     if model.train_function is not None:
@@ -216,7 +216,7 @@ class FrozenRows:
         for variable, frozen in rows:
             index = _check_rows(variable, np.asarray(frozen))
             if len(index):
-                key = _raw(variable)._unique_id
+                key = variable_key(variable)
                 kept = self._kept.setdefault(key, np.ones(variable.shape[0], bool))
                 kept[index] = False
                 self._rows[key] = np.flatnonzero(~kept).astype(np.int32)
@@ -250,7 +250,7 @@ class FrozenRows:
 
     def filter(self, gradient: Any, variable: Any) -> Any:
         """A gradient with zeros for the frozen rows, of the same kind."""
-        kept = self._kept.get(_raw(variable)._unique_id)
+        kept = self._kept.get(variable_key(variable))
         if kept is None or gradient is None:
             return gradient
         if isinstance(gradient, tf.IndexedSlices):
@@ -261,20 +261,20 @@ class FrozenRows:
 
     def _hold(self, optimizer: Any, gradient: Any, variable: Any) -> list[_Held]:
         """The frozen rows of a variable and of its slots."""
-        weights = _raw(variable)
-        if weights._unique_id not in self._rows:
+        weights, key = tensorflow_variable(variable), variable_key(variable)
+        if key not in self._rows:
             return []
-        rows = tf.constant(self._rows[weights._unique_id])
+        rows = tf.constant(self._rows[key])
         sparse = isinstance(gradient, tf.IndexedSlices)
         if sparse and _moves_given_rows_alone(optimizer, variable):
             # So the frozen ones among these are enough; the same number for any gradient.
-            free = tf.gather(tf.constant(self._kept[weights._unique_id]), gradient.indices)
+            free = tf.gather(tf.constant(self._kept[key]), gradient.indices)
             rows = tf.where(free, tf.cast(rows[0], gradient.indices.dtype), gradient.indices)
         present = _take(weights, rows, sparse)
         held = [(weights, rows, present, sparse)]
         for name, slot in variable_slots(optimizer, variable).items():
             if slot.shape == variable.shape:
-                target = _raw(slot)
+                target = tensorflow_variable(slot)
                 values = present if name == MOVING_AVERAGE else _take(target, rows, sparse)
                 held.append((target, rows, values, sparse))
             elif slot.shape:
@@ -320,11 +320,6 @@ def _where(kept: tf.Tensor, rows: tf.Tensor) -> tf.Tensor:
     """Zeros for the rows that are not kept, even where they are NaN."""
     mask = tf.reshape(kept, [-1] + [1] * (rows.shape.rank - 1))
     return tf.where(mask, rows, tf.zeros((), rows.dtype))
-
-
-def _raw(variable: Any) -> Any:
-    """TensorFlow's variable."""
-    return variable.value if isinstance(variable, keras.Variable) else variable
 
 
 def _check_rows(variable: Any, rows: np.ndarray) -> np.ndarray:

@@ -18,9 +18,9 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import Any
 
-import keras
 import numpy as np
-import tensorflow as tf
+
+from rnnparse._tensorflow import keras, tf
 
 Gradients = Sequence[tf.Tensor]
 Manipulation = Callable[[Gradients, tf.Tensor], Gradients]

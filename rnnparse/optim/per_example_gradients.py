@@ -6,13 +6,12 @@ from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from typing import Any, NamedTuple
 
-import keras
-import tensorflow as tf
-
+from rnnparse._keras_compat import all_layers, tensorflow_variable
+from rnnparse._tensorflow import keras, tf
 from rnnparse.errors import ConfigError
+from rnnparse.optim.example_seeds import drawing_from, example_seeds
 from rnnparse.optim.gradient_transforms import Manipulation, all_finite, scale_each
-from rnnparse.optim.seeds import drawing_from, example_seeds
-from rnnparse.optim.sparse_rows import plain, reading_rows
+from rnnparse.optim.sparse_rows import reading_rows
 
 
 class ExampleGradients(NamedTuple):
@@ -180,7 +179,7 @@ class _Examples:
     def _of_one(self, tensors: Sequence[tf.Tensor]) -> list[tf.Tensor]:
         parts = iter(tensors)
         batch = tf.nest.map_structure(lambda there: next(parts) if there else None, self._nest)
-        sources = [plain(variable) for variable in self._variables]
+        sources = [tensorflow_variable(variable) for variable in self._variables]
         # What is not differentiated by, the tape does not follow.
         with tf.GradientTape(watch_accessed_variables=False) as tape:
             tape.watch(sources)
@@ -251,8 +250,7 @@ def _sum_places(values: tf.Tensor, place: tf.Tensor, count: tf.Tensor) -> tf.Ten
 
 def _is_recurrent(model: Any) -> bool:
     """Whether a model has loops, which TensorFlow tries for long to vectorise, in vain."""
-    layers = [] if model is None else model._flatten_layers()
-    return any(isinstance(layer, keras.layers.RNN) for layer in layers)
+    return any(isinstance(layer, keras.layers.RNN) for layer in all_layers(model))
 
 
 @contextmanager

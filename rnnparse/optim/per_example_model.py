@@ -7,11 +7,15 @@ from contextlib import contextmanager
 from contextvars import ContextVar
 from typing import Any
 
-import keras
-import tensorflow as tf
-from keras.src.losses.losses import LossFunctionWrapper
-from keras.src.models.functional import Functional
-
+from rnnparse._keras_compat import (
+    Functional,
+    LossFunctionWrapper,
+    compile_settings,
+    keras_mask,
+    takes_training,
+    tensorflow_variable,
+)
+from rnnparse._tensorflow import keras, tf
 from rnnparse.errors import ConfigError
 from rnnparse.optim.batch_independence import check_examples, refuse_mixing_layers
 from rnnparse.optim.freezing import refresh_training, trained_by
@@ -34,7 +38,7 @@ from rnnparse.optim.per_example_gradients import (
     example_gradients,
     sum_over_parts,
 )
-from rnnparse.optim.sparse_rows import gather_rows, plain
+from rnnparse.optim.sparse_rows import gather_rows
 
 __all__ = [
     "ExampleGradients",
@@ -102,7 +106,7 @@ class _EachLoss(keras.losses.Loss):
             )
         if sample_weight is not None:
             values *= _of_rank(tf.cast(sample_weight, values.dtype), values.shape.rank)
-        mask = getattr(y_pred, "_keras_mask", None)
+        mask = keras_mask(y_pred)
         if values.shape.rank == 1:
             return values
         axes = list(range(1, values.shape.rank))
@@ -191,7 +195,7 @@ class PerExampleModel(keras.Model):
         super().compile(optimizer, each, **{**kwargs, "jit_compile": False})
         self._traced_for: Any = None
         saved = {"loss": loss, "per_example": list(per_example), "chunk": chunk}
-        self._compile_config.config.update(saved, reduction=reduction)
+        compile_settings(self).update(saved, reduction=reduction)
 
     def compile_from_config(self, config: dict[str, Any]) -> None:
         """Compile as a file says; `load_model` calls it and then restores the optimiser's state.
@@ -313,7 +317,7 @@ class PerExampleModel(keras.Model):
                 terms = [v.regularizer(v) for v in regularized]
             penalty = tf.add_n([tf.reduce_sum(term) for term in terms])
             scaled = self.optimizer.scale_loss(penalty)
-        return penalty, tape.gradient(scaled, [plain(v) for v in variables])
+        return penalty, tape.gradient(scaled, [tensorflow_variable(v) for v in variables])
 
 
 def per_example(model: keras.Model) -> PerExampleModel:
@@ -360,7 +364,7 @@ class _Trainer(PerExampleModel):
 
 def _training(model: Any, value: bool | None) -> dict[str, bool | None]:
     """The argument `training`, for models that take it."""
-    return {"training": value} if model._call_has_training_arg else {}
+    return {"training": value} if takes_training(model) else {}
 
 
 def _of_rank(weights: tf.Tensor, rank: int) -> tf.Tensor:

@@ -6,8 +6,16 @@ from collections import Counter
 from collections.abc import Sequence
 from typing import Any
 
-import keras
-
+from rnnparse._keras_compat import (
+    SETTINGS_OUTSIDE_CONFIG,
+    optimized_variables,
+    optimizer_map,
+    own_variables,
+    position,
+    rate_or_schedule,
+    variable_scope,
+)
+from rnnparse._tensorflow import keras
 from rnnparse.errors import ConfigError
 
 MOVING_AVERAGE = "_model_variables_moving_average"
@@ -37,7 +45,7 @@ def variable_slots(optimizer: Any, variable: Any) -> dict[str, Any]:
         ['_momentums', '_velocities']
     """
     found = {}
-    place = optimizer._trainable_variables_indices.get(optimizer._var_key(variable))
+    place = position(optimizer, variable)
     if place is not None:
         found = {
             name: slots[place]
@@ -79,7 +87,7 @@ def rebuild_optimizer(optimizer: Any, variables: Sequence[Any]) -> Any:
         >>> optimizer = rebuild_optimizer(optimizer, model.trainable_variables)
     """
     variables = list(variables)
-    with optimizer._distribution_strategy.scope():
+    with variable_scope(optimizer):
         new = _clone(optimizer)
         new.build(variables)
     _transfer(optimizer, new)
@@ -99,8 +107,8 @@ def _slot_lists(optimizer: Any) -> dict[str, list[Any]]:
 
     Not by the slots' names: Adafactor names them all after the last part of the path.
     """
-    own = {id(variable) for variable in optimizer._variables}
-    count = len(optimizer._trainable_variables)
+    own = {id(variable) for variable in own_variables(optimizer)}
+    count = len(optimized_variables(optimizer))
     return {
         name: value
         for name, value in vars(optimizer).items()
@@ -128,18 +136,18 @@ def _clone(optimizer: Any) -> Any:
     if isinstance(optimizer, keras.optimizers.MultiOptimizer):
         return _clone_multi(optimizer)
     config = optimizer.get_config()
-    rate = optimizer._learning_rate
+    rate = rate_or_schedule(optimizer)
     # Schedules and functions hold no state, and not every function survives being written down.
     config["learning_rate"] = float(rate.numpy()) if isinstance(rate, keras.Variable) else rate
     new = type(optimizer).from_config(config)
-    for name in ("_exclude_from_weight_decay", "_exclude_from_weight_decay_pattern"):
+    for name in SETTINGS_OUTSIDE_CONFIG:
         if hasattr(optimizer, name):
             setattr(new, name, getattr(optimizer, name))
     return new
 
 
 def _clone_multi(optimizer: Any) -> Any:
-    old = optimizer._optimizer_map
+    old = optimizer_map(optimizer)
     if not isinstance(old, keras.optimizers.OptimizerMap):
         raise ConfigError(
             "a MultiOptimizer that chooses by a function cannot be rebuilt: give it an OptimizerMap"
@@ -163,9 +171,10 @@ def _transfer(old: Any, new: Any) -> None:
     for name, variable in common.items():
         if name in vars(new):
             vars(new)[name].assign(variable)
-    places = _places(old, new._trainable_variables)
+    variables = optimized_variables(new)
+    places = _places(old, variables)
     for name, slots in _slot_lists(new).items():
-        for variable, place, slot in zip(new._trainable_variables, places, slots, strict=True):
+        for variable, place, slot in zip(variables, places, slots, strict=True):
             if place is None:
                 if name == MOVING_AVERAGE:
                     slot.assign(variable)
@@ -175,7 +184,7 @@ def _transfer(old: Any, new: Any) -> None:
 
 def _check_complete(optimizer: Any, common: dict[str, Any], lists: dict[str, list[Any]]) -> None:
     known = {id(x) for x in common.values()} | {id(x) for slots in lists.values() for x in slots}
-    lost = [x.path for x in optimizer._variables if id(x) not in known]
+    lost = [x.path for x in own_variables(optimizer) if id(x) not in known]
     if lost:
         raise ConfigError(
             f"the optimizer {optimizer.name} cannot be rebuilt: it keeps {', '.join(lost)} neither "
@@ -185,12 +194,11 @@ def _check_complete(optimizer: Any, common: dict[str, Any], lists: dict[str, lis
 
 def _places(old: Any, variables: Sequence[Any]) -> list[int | None]:
     """Where each variable stood in the old optimiser, None for those that come in."""
-    by_key = old._trainable_variables_indices
-    places = [by_key.get(old._var_key(variable)) for variable in variables]
+    places = [position(old, variable) for variable in variables]
     taken = set(places)
     left = [
         (variable_path(variable), i)
-        for i, variable in enumerate(old._trainable_variables)
+        for i, variable in enumerate(optimized_variables(old))
         if i not in taken
     ]
     coming = [variable_path(v) for v, place in zip(variables, places, strict=True) if place is None]
@@ -206,7 +214,7 @@ def _places(old: Any, variables: Sequence[Any]) -> list[int | None]:
 
 
 def _same_shape(old: Any, place: int, variable: Any) -> int:
-    before = old._trainable_variables[place]
+    before = optimized_variables(old)[place]
     if tuple(before.shape) != tuple(variable.shape):
         raise ConfigError(
             f"{variable_path(variable)} had the shape {tuple(before.shape)} and has "

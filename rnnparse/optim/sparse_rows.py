@@ -7,8 +7,8 @@ from contextlib import contextmanager
 from contextvars import ContextVar
 from typing import Any, NamedTuple
 
-import keras
-import tensorflow as tf
+from rnnparse._keras_compat import all_layers, tensorflow_variable
+from rnnparse._tensorflow import keras, tf
 
 
 class Read(NamedTuple):
@@ -35,7 +35,7 @@ class _Reader:
 
     def look_up(self, table: Any, ids: tf.Tensor) -> tf.Tensor:
         flat = tf.reshape(ids, [-1])
-        rows = tf.stop_gradient(tf.gather(plain(table), flat))
+        rows = tf.stop_gradient(tf.gather(tensorflow_variable(table), flat))
         self._tape.watch(rows)
         self.reads.append(Read(table, flat, rows))
         shaped = tf.reshape(rows, tf.concat([tf.shape(ids), tf.shape(rows)[1:]], axis=0))
@@ -67,7 +67,7 @@ def gather_rows(table: Any, ids: Any) -> tf.Tensor:
     reader = _reader.get()
     if reader is not None and reader.serves(table):
         return reader.look_up(table, ids)
-    return tf.gather(plain(table), ids)
+    return tf.gather(tensorflow_variable(table), ids)
 
 
 @contextmanager
@@ -81,7 +81,7 @@ def reading_rows(
     """
     reader = _Reader(tape, tables)
     token = _reader.set(reader)
-    layers = [] if model is None else [x for x in model._flatten_layers() if _is_plain(x)]
+    layers = [layer for layer in all_layers(model) if _looks_rows_up(layer)]
     for layer in layers:
         # On the instance, and not by attribute, which Keras would track.
         layer.__dict__["call"] = _embed(layer)
@@ -93,7 +93,7 @@ def reading_rows(
         _reader.reset(token)
 
 
-def _is_plain(layer: Any) -> bool:
+def _looks_rows_up(layer: Any) -> bool:
     """Whether a layer does what `Embedding.call` does on a table that is one variable."""
     return (
         isinstance(layer, keras.layers.Embedding)
@@ -112,11 +112,6 @@ def _embed(layer: Any) -> Callable[[Any], tf.Tensor]:
         return tf.cast(gather_rows(layer.embeddings, ids), layer.compute_dtype)
 
     return call
-
-
-def plain(variable: Any) -> Any:
-    """TensorFlow's variable of a Keras one, or the variable itself."""
-    return variable.value if isinstance(variable, keras.Variable) else variable
 
 
 def _current_graph() -> Any:

@@ -142,7 +142,7 @@ def range_test(
     """
     from rnnparse._tensorflow import keras
 
-    _check_keras(model, keras)
+    _check_keras(model)
     if "epochs" in fit:
         raise ConfigError("a range test has no epochs; give the number of updates as updates")
     run = Sweep(low, high, updates)
@@ -163,11 +163,14 @@ def range_test(
     return run.result()
 
 
-def _check_keras(model: Any, keras: Any) -> None:
+def _check_keras(model: Any) -> None:
+    from rnnparse._keras_compat import rate_or_schedule
+    from rnnparse._tensorflow import keras
+
     if not getattr(model, "compiled", False):
         raise ConfigError("compile the model before the range test")
     optimizer = getattr(model.optimizer, "inner_optimizer", model.optimizer)  # of mixed precision
-    if not isinstance(getattr(optimizer, "_learning_rate", None), keras.Variable):
+    if not isinstance(rate_or_schedule(optimizer), keras.Variable):
         raise ConfigError(
             "the optimizer's learning rate is a schedule; compile the model with a number"
         )

@@ -9,6 +9,7 @@ from typing import Any
 
 import numpy as np
 
+from rnnparse._keras_compat import optimized_variables, tensorflow_variable
 from rnnparse._tensorflow import keras, tf
 from rnnparse.json_text import to_json
 from rnnparse.telemetry.recorder import RowGradient, Telemetry
@@ -93,14 +94,14 @@ class TelemetryCallback(keras.callbacks.Callback):
 
         def observed(gradients: Sequence[Any], trainable_variables: Any = None) -> Any:
             variables = list(
-                optimizer._trainable_variables
+                optimized_variables(optimizer)
                 if trainable_variables is None
                 else trainable_variables
             )
-            before = [tf.convert_to_tensor(_raw(variable)) for variable in variables]
+            before = [tf.convert_to_tensor(tensorflow_variable(variable)) for variable in variables]
             plain = _unscaled(gradients, optimizer)
             result = apply(gradients, trainable_variables)
-            after = [tf.convert_to_tensor(_raw(variable)) for variable in variables]
+            after = [tf.convert_to_tensor(tensorflow_variable(variable)) for variable in variables]
             self._observe(_names(variables), plain, before, after)
             return result
 
@@ -165,5 +166,3 @@ def _parts(gradient: Any) -> list[tf.Tensor]:
     return [gradient.indices, gradient.values] if sparse else [gradient]
 
 
-def _raw(variable: Any) -> Any:
-    return variable.value if isinstance(variable, keras.Variable) else variable

@@ -270,9 +270,10 @@ def _values(variable: Any, rows: np.ndarray | None = None, keep: bool = False) -
     if isinstance(variable, np.ndarray):
         values = variable if rows is None else variable[rows]
         return values.copy() if keep and rows is None else values
-    from rnnparse._tensorflow import keras, tf
+    from rnnparse._keras_compat import tensorflow_variable
+    from rnnparse._tensorflow import tf
 
-    value = variable.value if isinstance(variable, keras.Variable) else variable
+    value = tensorflow_variable(variable)
     if not isinstance(value, tf.Variable):
         return as_array(value if rows is None else tf.gather(value, rows))
     # These take half the time of `read_value` and `tf.gather`, which count where variables are

@@ -23,7 +23,7 @@ from rnnparse.models.cvg import CVG
 from rnnparse.models.objective import loss_gradients, loss_of_scores
 from rnnparse.models.parameters import Parameters
 from rnnparse.models.scorer import Scorer
-from rnnparse.models.su_rnn import ENGINES
+from rnnparse.models.su_rnn import SCORES
 from tests.models.conftest import World, make_world
 from tests.models.tied_world import tied_world
 
@@ -90,7 +90,7 @@ def by_model(engine: str, world: World, objective: str, tie: str) -> tuple[np.nd
     return losses, Parameters(*map(as_dense, derivatives))
 
 
-FAST = {"arrays": by_arrays, **{engine: partial(by_model, engine) for engine in ENGINES}}
+FAST = {"arrays": by_arrays, **{engine: partial(by_model, engine) for engine in SCORES}}
 
 
 @pytest.mark.parametrize("make", [make_world, tied_world])
@@ -194,7 +194,7 @@ def test_two_trees_of_an_example_are_differentiated_or_all_that_tie(
     assert most > 3 if tie == "uniform" and make is tied_world else most == 2
 
     counts = []
-    monkeypatch.setitem(ENGINES, "tensorflow", counting(ENGINES["tensorflow"], counts))
+    monkeypatch.setitem(SCORES, "tensorflow", counting(SCORES["tensorflow"], counts))
     by_model("tensorflow", world, objective, tie)
     assert counts[1:] == [(len(trees), len(below(batch, trees)))]
 

@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 
 from rnnparse._tensorflow import tf
+from rnnparse.losses.score_gradients import TIES
 from rnnparse.losses.structured import structured_hinge
 from rnnparse.models.batch import LevelBatch
 from rnnparse.models.cvg import CVG
@@ -20,7 +21,6 @@ from rnnparse.optim.adagrad import AdaGrad
 from tests.models.conftest import World, make_world
 
 KAPPA = 0.1
-TIES = ("first", "uniform", "gold")
 
 
 def dense(gradients: Gradients, like: Parameters) -> Parameters:

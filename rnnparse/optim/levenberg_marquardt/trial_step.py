@@ -7,14 +7,14 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from rnnparse.optim.convergence import StepResult
+from rnnparse.optim.levenberg_marquardt.results import StepResult
 
 if TYPE_CHECKING:  # as it imports TensorFlow
-    from rnnparse.optim.normal_equations import NormalEquations
+    from rnnparse.optim.levenberg_marquardt.normal_equations import NormalEquations
 
 
 @dataclass
-class Trial:
+class TrialStep:
     """One step δ [P]; `cost` is NaN where it could not be reached, `values` are r [B] there."""
 
     damping: float
@@ -47,8 +47,8 @@ def check_start(residuals: np.ndarray, cost: float) -> None:
 def report(
     equations: NormalEquations,
     cost: float,
-    chosen: Trial,
-    tries: list[Trial],
+    chosen: TrialStep,
+    tries: list[TrialStep],
     *,
     accepted: bool,
     restricted: bool,

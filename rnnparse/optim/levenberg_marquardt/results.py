@@ -18,7 +18,7 @@ class StepResult:
         gain_ratio: reduction of the cost over `predicted`; 1 where the model is exact.
         predicted: reduction of the cost by the linear model.
         step_norm: ‖δ‖.
-        relative_step: ‖√D δ‖ / ‖√D θ‖, with D as in `rnnparse.optim.normal_equations`.
+        relative_step: ‖√D δ‖ / ‖√D θ‖, with D as in `LevenbergMarquardt`.
         gradient_norm: ‖g‖ before the step.
         cosine: before the step, the largest |cosine| of the angle between r and a column of J,
             0 at a minimum, whatever the units of residuals and parameters.

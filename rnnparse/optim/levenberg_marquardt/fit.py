@@ -5,17 +5,17 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
-import keras
 import numpy as np
 
+from rnnparse._tensorflow import keras
 from rnnparse.errors import ConfigError
-from rnnparse.optim.bounds import Bound
-from rnnparse.optim.convergence import MinimizeResult, StepResult, Tolerances
-from rnnparse.optim.fit_data import FitData, check_model
-from rnnparse.optim.fit_monitor import Callback, FitMonitor
 from rnnparse.optim.freezing import matched_variables
-from rnnparse.optim.levenberg_marquardt import LevenbergMarquardt
-from rnnparse.optim.robust_loss import check_loss
+from rnnparse.optim.levenberg_marquardt.bounds import Bound
+from rnnparse.optim.levenberg_marquardt.fit_data import FitData, check_model
+from rnnparse.optim.levenberg_marquardt.fit_monitor import Callback, FitMonitor
+from rnnparse.optim.levenberg_marquardt.minimizer import LevenbergMarquardt
+from rnnparse.optim.levenberg_marquardt.results import MinimizeResult, StepResult, Tolerances
+from rnnparse.optim.levenberg_marquardt.robust_loss import check_loss
 
 
 def fit_least_squares(
@@ -58,7 +58,7 @@ def fit_least_squares(
         batch_size: examples a step; None for all.
         epochs: passes over the data; with all examples in a batch, the most steps.
         loss: `huber`, `soft_l1` or `cauchy` in place of squares, so that outliers count for less,
-            as SciPy's `least_squares` defines them; see `rnnparse.optim.robust_loss`.
+            as SciPy's `least_squares` defines them; see `rnnparse.optim.robust`.
         loss_scale: the residual from which on they do, as `f_scale` there.
         bounds: by pattern of the variables' or layers' names (see `rnnparse.freeze`) the least and
             the greatest value, numbers or arrays that broadcast to the variable.

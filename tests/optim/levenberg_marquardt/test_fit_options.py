@@ -11,9 +11,9 @@ import scipy.optimize
 import tensorflow as tf
 
 from rnnparse.errors import ConfigError
-from rnnparse.optim import fit_monitor
-from rnnparse.optim.least_squares import fit_least_squares
-from tests.optim.test_least_squares import L, flat, sequential, waves
+from rnnparse.optim.levenberg_marquardt import fit_monitor
+from rnnparse.optim.levenberg_marquardt.fit import fit_least_squares
+from tests.optim.levenberg_marquardt.test_fit import L, flat, sequential, waves
 
 
 @pytest.fixture(autouse=True)

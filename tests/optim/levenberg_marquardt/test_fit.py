@@ -11,9 +11,9 @@ import pytest
 import scipy.optimize
 import tensorflow as tf
 
-from rnnparse.optim.convergence import Tolerances
-from rnnparse.optim.least_squares import fit_least_squares
-from rnnparse.optim.levenberg_marquardt import LevenbergMarquardt
+from rnnparse.optim.levenberg_marquardt.fit import fit_least_squares
+from rnnparse.optim.levenberg_marquardt.minimizer import LevenbergMarquardt
+from rnnparse.optim.levenberg_marquardt.results import Tolerances
 
 L = keras.layers
 Arrays = tuple[np.ndarray, np.ndarray]

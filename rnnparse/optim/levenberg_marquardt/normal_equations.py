@@ -12,22 +12,24 @@ float64.
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
-import tensorflow as tf
 
+from rnnparse._tensorflow import tf
 from rnnparse.errors import ConfigError
-from rnnparse.optim.tape_jacobian import real_rows
-
-Blocks = np.ndarray | Iterable[np.ndarray]
+from rnnparse.optim.levenberg_marquardt.jacobian import (
+    Blocks,
+    checked_blocks,
+    merged_blocks,
+    whole_jacobian,
+)
 
 _SINGULAR = 1e-9  # the least of pivots over the greatest, where rows may depend on each other
 _DEPENDENT = 1e-8  # a μ for such rows: rounding and μ then change the step alike
 _SMALL = 128  # parameters for which reflections cost less than what surrounds them
 _COLUMNS = 4096  # of the Jacobian that are scaled at once
-_ROWS = 512  # of the Jacobian that are multiplied at once, or more
 
 
 class NormalEquations(ABC):
@@ -138,7 +140,7 @@ class TriangularSpace(NormalEquations):
         shrinking = np.column_stack([np.diag(root), root * parameters])[root > 0]
         self.gradient, diagonal = l2 * parameters, l2.copy()
         row, factor = 0, shrinking
-        for block in _merged(_checked(blocks, len(residuals), count)):
+        for block in merged_blocks(checked_blocks(blocks, len(residuals), count)):
             part = residuals[row : row + len(block)]
             self.gradient += block.T @ part
             diagonal += np.einsum("bp,bp->p", block, block)
@@ -206,7 +208,7 @@ class ParameterSpace(NormalEquations):
         self._matrix = np.zeros((count, count))
         self.gradient = l2 * parameters
         row = 0
-        for block in _merged(_checked(blocks, len(residuals), count)):
+        for block in merged_blocks(checked_blocks(blocks, len(residuals), count)):
             self._matrix += block.T @ block
             self.gradient += block.T @ residuals[row : row + len(block)]
             row += len(block)
@@ -252,7 +254,7 @@ class ResidualSpace(NormalEquations):
         l2: np.ndarray,
         before: np.ndarray,
     ) -> None:
-        self.jacobian = _whole(blocks, len(residuals), len(parameters))
+        self.jacobian = whole_jacobian(blocks, len(residuals), len(parameters))
         self._residuals, self._l2, self._shrinkage = residuals, l2, l2 * parameters
         self.gradient = self.jacobian.T @ residuals + self._shrinkage
         squares = np.einsum("bp,bp->p", self.jacobian, self.jacobian)
@@ -335,7 +337,7 @@ def normal_equations(
     if len(parameters) <= max(_SMALL, len(residuals)):
         space = TriangularSpace if len(parameters) <= _SMALL else ParameterSpace
     if keep and space is not ResidualSpace:
-        blocks = _whole(blocks, len(residuals), len(parameters))
+        blocks = whole_jacobian(blocks, len(residuals), len(parameters))
     equations = space(blocks, residuals, parameters, l2, before)
     if keep and equations.jacobian is None:
         equations.jacobian = np.asarray(blocks)
@@ -367,42 +369,6 @@ def memory_needed(residuals: int, parameters: int, limit: float) -> int:
             "the variables, or raise the limit"
         )
     return need
-
-
-def _checked(blocks: Blocks, residuals: int, parameters: int) -> Iterator[np.ndarray]:
-    found = 0
-    for block in [blocks] if hasattr(blocks, "shape") else blocks:
-        block = real_rows(np.asarray(block))
-        if block.ndim != 2 or block.shape[1] != parameters:
-            raise ValueError(f"a Jacobian of shape {block.shape}, but {parameters} parameters")
-        found += len(block)
-        if found > residuals:
-            break
-        yield block
-    if found != residuals:
-        raise ValueError(f"a Jacobian of {found} rows, but {residuals} residuals")
-
-
-def _whole(blocks: Blocks, residuals: int, parameters: int) -> np.ndarray:
-    """J [B, P] from its blocks; a copy."""
-    jacobian = np.empty((residuals, parameters))
-    row = 0
-    for block in _checked(blocks, residuals, parameters):
-        jacobian[row : row + len(block)] = block
-        row += len(block)
-    return jacobian
-
-
-def _merged(blocks: Iterator[np.ndarray]) -> Iterator[np.ndarray]:
-    """Blocks of some size, as many small products take longer than a large one."""
-    waiting: list[np.ndarray] = []
-    for block in blocks:
-        waiting.append(block)
-        if sum(map(len, waiting)) >= _ROWS:
-            yield np.concatenate(waiting) if len(waiting) > 1 else block
-            waiting = []
-    if waiting:
-        yield np.concatenate(waiting)
 
 
 def _factorised(matrix: np.ndarray) -> Any:

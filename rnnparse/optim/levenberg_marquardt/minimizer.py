@@ -7,21 +7,20 @@ import functools
 from collections.abc import Callable, Sequence
 from typing import Any
 
-import keras
 import numpy as np
-import tensorflow as tf
 
-from rnnparse.optim.bounds import Bound, Bounds
-from rnnparse.optim.convergence import MinimizeResult, StepResult, Tolerances
-from rnnparse.optim.normal_equations import (
-    Blocks,
+from rnnparse._keras_compat import tensorflow_variable
+from rnnparse._tensorflow import tf
+from rnnparse.optim.levenberg_marquardt.bounds import Bound, Bounds
+from rnnparse.optim.levenberg_marquardt.jacobian import Blocks, TapeJacobian, is_traced, real_rows
+from rnnparse.optim.levenberg_marquardt.normal_equations import (
     NormalEquations,
     memory_needed,
     normal_equations,
 )
-from rnnparse.optim.tape_jacobian import TapeJacobian, is_traced, real_rows
-from rnnparse.optim.trial import Trial, check_start, report
-from rnnparse.optim.trust_region import TrustRegion, shrinkage
+from rnnparse.optim.levenberg_marquardt.results import MinimizeResult, StepResult, Tolerances
+from rnnparse.optim.levenberg_marquardt.trial_step import TrialStep, check_start, report
+from rnnparse.optim.levenberg_marquardt.trust_region import TrustRegion, shrinkage
 
 Residuals = Callable[..., Any]
 Jacobian = Callable[..., Blocks]
@@ -110,7 +109,7 @@ class LevenbergMarquardt:
         memory_limit: float = 4e9,
         chunk: int = 64,
     ) -> None:
-        self._variables = [v.value if isinstance(v, keras.Variable) else v for v in variables]
+        self._variables = [tensorflow_variable(variable) for variable in variables]
         if not self._variables or not all(v.dtype.is_floating for v in self._variables):
             raise ValueError("needs at least one variable, and only such of a float dtype")
         self._cautious = damping is None
@@ -286,7 +285,7 @@ class LevenbergMarquardt:
             length = equations.length(region.step(equations, first)[1])
             region.radius = min(length, size) if size and self._cautious else length
             region.damping = first
-        tries: list[Trial] = []
+        tries: list[TrialStep] = []
         while True:
             damping, step = region.step(equations, least)
             predicted = equations.predicted(step, damping)
@@ -294,7 +293,7 @@ class LevenbergMarquardt:
             if lost and not free and not tries and np.isfinite(region.radius):
                 region.radius *= 10  # as nothing can be learnt from so short a step
                 continue
-            trial = Trial(damping, step, predicted, size)
+            trial = TrialStep(damping, step, predicted, size)
             tries.append(trial)
             if not predicted > _VISIBLE * cost or damping > self.damping_range[1]:
                 break
@@ -312,7 +311,7 @@ class LevenbergMarquardt:
 
     def _attempt(
         self,
-        trial: Trial,
+        trial: TrialStep,
         equations: NormalEquations,
         residuals: Residuals,
         start: np.ndarray,
@@ -334,7 +333,7 @@ class LevenbergMarquardt:
 
     def _bend(
         self,
-        trial: Trial,
+        trial: TrialStep,
         equations: NormalEquations,
         residuals: Residuals,
         start: np.ndarray,

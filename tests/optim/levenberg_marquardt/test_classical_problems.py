@@ -9,10 +9,10 @@ import pytest
 import scipy.optimize
 import tensorflow as tf
 
-from rnnparse.optim.convergence import MinimizeResult, Tolerances
-from rnnparse.optim.levenberg_marquardt import LevenbergMarquardt
-from tests.optim.nist import PROBLEMS, NistProblem
-from tests.optim.problems import ROSENBROCK, exponential, rosenbrock, variable
+from rnnparse.optim.levenberg_marquardt.minimizer import LevenbergMarquardt
+from rnnparse.optim.levenberg_marquardt.results import MinimizeResult, Tolerances
+from tests.optim.levenberg_marquardt.nist import PROBLEMS, NistProblem
+from tests.optim.levenberg_marquardt.problems import ROSENBROCK, exponential, rosenbrock, variable
 
 # Each with a trouble of its own: curvature, a plateau, scales, conditioning, no noise.
 HARD = [("MGH10", 0), ("MGH09", 0), ("BoxBOD", 0), ("Hahn1", 1), ("Bennett5", 1), ("Lanczos1", 1)]

@@ -7,8 +7,8 @@ from contextlib import contextmanager
 from itertools import count
 from typing import Any
 
-import tensorflow as tf
-from keras.src.random.seed_generator import global_seed_generator
+from rnnparse._keras_compat import all_layers, global_seed_generator, seed_generators
+from rnnparse._tensorflow import tf
 
 Seeds = Sequence[tuple[Any, tf.Tensor]]
 """Pairs of a Keras `SeedGenerator` and seeds for it."""
@@ -22,8 +22,8 @@ def example_seeds(model: Any, size: tf.Tensor) -> Seeds:
         size: int, the number of examples.
     """
     generators = [global_seed_generator()]
-    for layer in [] if model is None else model._flatten_layers():
-        generators += layer._seed_generators
+    for layer in all_layers(model):
+        generators += seed_generators(layer)
     different = {id(generator): generator for generator in generators}.values()
     return [(generator, _draw(generator.next(), size)) for generator in different]
 

@@ -12,9 +12,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from rnnparse.errors import ConfigError
-from rnnparse.optim.levenberg_marquardt import LevenbergMarquardt
-from rnnparse.optim.robust_loss import robust
-from tests.optim.problems import variable
+from rnnparse.optim.levenberg_marquardt.minimizer import LevenbergMarquardt
+from rnnparse.optim.levenberg_marquardt.robust_loss import robust
+from tests.optim.levenberg_marquardt.problems import variable
 
 LOSSES = ["linear", "huber", "soft_l1", "cauchy"]
 

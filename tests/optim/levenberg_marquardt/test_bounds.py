@@ -11,10 +11,10 @@ import tensorflow as tf
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
-from rnnparse.optim.bounds import Bounds
-from rnnparse.optim.levenberg_marquardt import LevenbergMarquardt
-from tests.optim.nist import PROBLEMS
-from tests.optim.problems import ROSENBROCK, rosenbrock, variable
+from rnnparse.optim.levenberg_marquardt.bounds import Bounds
+from rnnparse.optim.levenberg_marquardt.minimizer import LevenbergMarquardt
+from tests.optim.levenberg_marquardt.nist import PROBLEMS
+from tests.optim.levenberg_marquardt.problems import ROSENBROCK, rosenbrock, variable
 
 
 @example(seed=377545, residuals=2, parameters=3, share=0.75)  # a step of length 0

@@ -3,11 +3,17 @@
 from __future__ import annotations
 
 import functools
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import Any
 
 import numpy as np
-import tensorflow as tf
+
+from rnnparse._tensorflow import tf
+
+Blocks = np.ndarray | Iterable[np.ndarray]
+"""J, float [B, P], or its rows in blocks."""
+
+_ROWS = 512  # of the Jacobian that are multiplied at once, or more
 
 
 class TapeJacobian:
@@ -100,3 +106,39 @@ def _rows(
         for part, variable in zip(parts, variables, strict=True)
     ]
     return tf.concat(columns, axis=1)
+
+
+def checked_blocks(blocks: Blocks, residuals: int, parameters: int) -> Iterator[np.ndarray]:
+    found = 0
+    for block in [blocks] if hasattr(blocks, "shape") else blocks:
+        block = real_rows(np.asarray(block))
+        if block.ndim != 2 or block.shape[1] != parameters:
+            raise ValueError(f"a Jacobian of shape {block.shape}, but {parameters} parameters")
+        found += len(block)
+        if found > residuals:
+            break
+        yield block
+    if found != residuals:
+        raise ValueError(f"a Jacobian of {found} rows, but {residuals} residuals")
+
+
+def whole_jacobian(blocks: Blocks, residuals: int, parameters: int) -> np.ndarray:
+    """J [B, P] from its blocks; a copy."""
+    jacobian = np.empty((residuals, parameters))
+    row = 0
+    for block in checked_blocks(blocks, residuals, parameters):
+        jacobian[row : row + len(block)] = block
+        row += len(block)
+    return jacobian
+
+
+def merged_blocks(blocks: Iterator[np.ndarray]) -> Iterator[np.ndarray]:
+    """Blocks of some size, as many small products take longer than a large one."""
+    waiting: list[np.ndarray] = []
+    for block in blocks:
+        waiting.append(block)
+        if sum(map(len, waiting)) >= _ROWS:
+            yield np.concatenate(waiting) if len(waiting) > 1 else block
+            waiting = []
+    if waiting:
+        yield np.concatenate(waiting)

@@ -11,7 +11,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from rnnparse.errors import ConfigError
-from rnnparse.optim.normal_equations import (
+from rnnparse.optim.levenberg_marquardt.normal_equations import (
     NormalEquations,
     ParameterSpace,
     ResidualSpace,

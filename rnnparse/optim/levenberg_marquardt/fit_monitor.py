@@ -5,8 +5,9 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import Any
 
-import keras
 from tqdm import tqdm
+
+from rnnparse._tensorflow import keras
 
 _SECONDS = 2.0  # before a bar is shown
 

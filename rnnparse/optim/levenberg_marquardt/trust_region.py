@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 if TYPE_CHECKING:  # as it imports TensorFlow
-    from rnnparse.optim.normal_equations import NormalEquations
+    from rnnparse.optim.levenberg_marquardt.normal_equations import NormalEquations
 
 _TOLERANCE = 0.1  # of the radius
 _SURE = 1e-3  # a μ for which any system can be solved

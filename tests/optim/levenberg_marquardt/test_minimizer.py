@@ -12,10 +12,10 @@ import pytest
 import tensorflow as tf
 
 from rnnparse.errors import ConfigError
-from rnnparse.optim.convergence import StepResult, Tolerances
-from rnnparse.optim.levenberg_marquardt import LevenbergMarquardt
-from tests.optim.nist import PROBLEMS
-from tests.optim.problems import ROSENBROCK, exponential, rosenbrock, variable
+from rnnparse.optim.levenberg_marquardt.minimizer import LevenbergMarquardt
+from rnnparse.optim.levenberg_marquardt.results import StepResult, Tolerances
+from tests.optim.levenberg_marquardt.nist import PROBLEMS
+from tests.optim.levenberg_marquardt.problems import ROSENBROCK, exponential, rosenbrock, variable
 
 # -- one step ----------------------------------------------------------------------------------
 

@@ -7,9 +7,13 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from rnnparse.optim.normal_equations import NormalEquations, ParameterSpace, ResidualSpace
-from rnnparse.optim.normal_equations import TriangularSpace as Triangular
-from rnnparse.optim.trust_region import TrustRegion, shrinkage
+from rnnparse.optim.levenberg_marquardt.normal_equations import (
+    NormalEquations,
+    ParameterSpace,
+    ResidualSpace,
+)
+from rnnparse.optim.levenberg_marquardt.normal_equations import TriangularSpace as Triangular
+from rnnparse.optim.levenberg_marquardt.trust_region import TrustRegion, shrinkage
 
 
 def equations(seed: int, residuals: int, parameters: int, space: type) -> NormalEquations:

@@ -5,12 +5,11 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Any
 
-import keras
 import numpy as np
-import tensorflow as tf
 
-from rnnparse.optim.robust_loss import robust
-from rnnparse.optim.tape_jacobian import TapeJacobian, real_parts
+from rnnparse._tensorflow import keras, tf
+from rnnparse.optim.levenberg_marquardt.jacobian import TapeJacobian, real_parts
+from rnnparse.optim.levenberg_marquardt.robust_loss import robust
 
 _EXAMPLES = 512  # predicted at once
 
@@ -23,7 +22,7 @@ class FitData:
     Args:
         model: called with `training=False`.
         x, y, sample_weight: as for `rnnparse.fit_least_squares`.
-        loss, scale: see `rnnparse.optim.robust_loss`.
+        loss, scale: see `rnnparse.optim.robust`.
         chunk: residuals differentiated at once.
 
     Raises:
