@@ -52,7 +52,7 @@ class TrainingConfig:
         objective: `hinge`, the structured hinge; `squared-hinge`, its square; `perceptron`, without
             a margin; `mmi`, −log of the target's probability among the candidates; `risk`, the
             expected margin.
-        optimizer: `adagrad` as in the paper, or another Keras optimiser by name; see
+        optimizer: `adagrad` as in the paper, or another Keras optimizer by name; see
             `rnnparse.optim.make_optimizer`.
         engine: `numba` (fast on a CPU) or `tensorflow`.
         tie: which maximiser the subgradient follows at ties: first, uniform or gold.

@@ -194,7 +194,7 @@ def test_folders_inside_the_model_are_refused_at_once(
 ) -> None:
     treebank = write_treebank(tmp_path / "train.mrg", 4)
     (tmp_path / "link").symlink_to(tmp_path / "model")
-    with pytest.raises(ConfigError, match=f"{name} folder .* lies inside .*/model"):
+    with pytest.raises(ConfigError, match=f"{name} folder .* is inside .*/model"):
         run(tmp_path, treebank=treebank, **{name: str(tmp_path / place)})
     assert sorted(path.name for path in tmp_path.iterdir()) == ["link", "train.mrg"]
 

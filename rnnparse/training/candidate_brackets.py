@@ -19,9 +19,11 @@ from rnnparse.trees.cleaning import tags
 
 @dataclass(frozen=True)
 class BracketCounts:
-    """EVALB's bracket counts of all candidates of a sentence, with COLLINS parameters.
+    """EVALB's bracket counts of all K candidates of a sentence, with COLLINS parameters.
 
-    matched, test [K] int64; gold: brackets of the gold tree.
+    Attributes:
+        matched, test: matched brackets and brackets of each candidate, int64 [K].
+        gold: number of brackets of the gold tree.
     """
 
     matched: np.ndarray
@@ -29,14 +31,14 @@ class BracketCounts:
     gold: int
 
     def f1(self) -> np.ndarray:
-        """[K] float64 from 0 to 1; 1 where neither tree has a bracket."""
+        """F1 of each candidate, float64 [K] from 0 to 1; 1 if neither tree has a bracket."""
         total = self.test + self.gold
         return np.where(total > 0, 2 * self.matched / np.maximum(total, 1), 1.0)
 
 
 @dataclass(frozen=True)
 class _Relabelled:
-    """A forest in EVALB's coordinates: deleted words take no room, equal labels are one."""
+    """A forest as EVALB sees it: spans do not count deleted words, and equal labels are one."""
 
     cat: np.ndarray
     left: np.ndarray
@@ -47,18 +49,18 @@ class _Relabelled:
 
 
 def bracket_counts(forest: Forest, gold: Tree, categories: Sequence[str]) -> BracketCounts:
-    """Count brackets of all candidates at once, words deleted by the gold tags.
+    """Count the brackets of all candidates at once; the gold tags decide which words are deleted.
 
-    The final scores of a run come from EVALB's rules on whole trees; this is the fast form that
-    chooses β and the epoch. The two agree where a candidate and the gold tree give the same words
-    tags of punctuation; where they do not, EVALB compares nothing, and here the gold tags hold.
+    This fast form selects β and the epoch; the final scores of a run apply EVALB's rules to whole
+    trees. The two agree if a candidate and the gold tree tag the same words as punctuation. If
+    they do not, EVALB skips the sentence, while this function uses the gold tags.
     """
     params = EvalbParams.collins()
     number, relabel, is_counted = _label_numbers(tuple(categories))
     deleted = np.array([tag in params.deleted_tags for tag in tags(gold)])
     place = np.concatenate([[0], np.cumsum(~deleted)]).astype(np.int32)
     start, end = place[forest.start], place[forest.end]
-    # Brackets around deleted words alone do not count, nor do intermediate nodes.
+    # Brackets around deleted words only do not count, and neither do intermediate nodes.
     none = len(is_counted) - 1
     basic = (forest.cat < len(categories)) & (start < end)
     view = _Relabelled(
@@ -79,11 +81,11 @@ def bracket_counts(forest: Forest, gold: Tree, categories: Sequence[str]) -> Bra
 
 @lru_cache(maxsize=8)
 def _label_numbers(categories: tuple[str, ...]) -> tuple[dict[str, int], np.ndarray, np.ndarray]:
-    """EVALB's view of categories: numbers of labels, equal ones share theirs.
+    """Number the labels so that labels that EVALB treats as equal share a number.
 
     Returns:
-        The number of each label, those of the categories (int32 [C]), and which of the numbers
-        count (bool [C + 1]; the last one does not, and no label has it).
+        The number of each label, the numbers of the categories (int32 [C]), and which numbers EVALB
+        counts (bool [C + 1]; the last number is not counted, and no label has it).
     """
     params = EvalbParams.collins()
     trimmed = [trim_label(label) for label in categories]

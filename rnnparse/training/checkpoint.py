@@ -1,4 +1,4 @@
-"""The state of a training run between two epochs, and how to go on from it."""
+"""The state of training between two epochs, and its checkpoint file."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ class TrainingState:
         mean: mean of the weights after each epoch from the second on; after the first epoch, the
             weights themselves.
         best: the result of the best epoch so far; see `result`.
-        optimizer: the optimiser's variables, in its order.
+        optimizer: the optimizer's variables, in its order.
         telemetry: one record for each observed epoch; see `NetworkTelemetry`.
         diverged: the entry of the epoch in which training diverged, or None. `history` does not
             contain it, and `parameters` and `mean` are meaningless then. Not saved.
@@ -60,7 +60,7 @@ _JSON_FIELDS = ("epoch", "history", "telemetry")
 
 
 def save_state(path: Path, state: TrainingState, key: str) -> None:
-    """Write the state atomically; `key` names the run that may go on from it."""
+    """Write the state atomically; only a run with the same `key` can continue from it."""
     weights = {"now": state.parameters, "mean": state.mean, "best": state.best}
     arrays = {
         f"{which}_{name}": array
@@ -76,17 +76,17 @@ def save_state(path: Path, state: TrainingState, key: str) -> None:
 def load_state(
     path: Path, key: str, initial: Parameters, *, betas: int = 0
 ) -> TrainingState | None:
-    """The state in a file; None where there is no file.
+    """Read the state from a file, or return None if there is no file.
 
     Args:
         path: the file.
-        key: names the run, as for `save_state`.
-        initial: weights of the shapes and the type that the run has.
+        key: as for `save_state`.
+        initial: weights with the shapes and the dtype of the run.
         betas: how many weights of log P the run tries after an epoch; 0 without a dev set.
 
     Raises:
-        ModelError: the file is damaged, is not one that the run can have written, or is of a run
-            with other data or settings.
+        ModelError: the file is damaged, cannot come from this run, or belongs to a run with other
+            data or settings.
     """
     if not path.exists():
         return None
@@ -96,8 +96,8 @@ def load_state(
         _require(about.keys() == {"key", *_JSON_FIELDS}, "other fields")
         if about["key"] != key:
             raise ModelError(
-                f"{path}: this checkpoint is of a run with other data or settings; "
-                "give the same ones, or train without --resume"
+                f"{path}: this checkpoint belongs to a run with other data or settings; "
+                "use the same ones, or train without --resume"
             )
         _check_history(about, betas)
         now, mean, best = (_parameters(arrays, which, initial) for which in ("now", "mean", "best"))
@@ -113,24 +113,24 @@ def load_state(
 
 
 def _parameters(arrays: dict[str, np.ndarray], which: str, initial: Parameters) -> Parameters:
-    """Take the weights of one kind out of the arrays of a file."""
-    found = Parameters(*(arrays.pop(f"{which}_{name}") for name in Parameters._fields))
-    check(which, PARAMETERS, found._asdict())
-    for name, array, wanted in zip(Parameters._fields, found, initial, strict=True):
+    """Take one of the three sets of weights out of the arrays of a file."""
+    weights = Parameters(*(arrays.pop(f"{which}_{name}") for name in Parameters._fields))
+    check(which, PARAMETERS, weights._asdict())
+    for name, array, wanted in zip(Parameters._fields, weights, initial, strict=True):
         fits = array.shape == wanted.shape and array.dtype == wanted.dtype
-        _require(fits, f"{which}.{name} is of another shape or type")
-    return found
+        _require(fits, f"{which}.{name} has another shape or type")
+    return weights
 
 
 def _check_history(about: Mapping[str, Any], betas: int) -> None:
-    """Raise ValueError where the records of the epochs are not those of a run."""
+    """Raise ValueError if no run can have written these records of epochs."""
     epoch, history, telemetry = (about[name] for name in _JSON_FIELDS)
     epochs = [entry["epoch"] for entry in history]
     _require(_is_count(epoch) and epochs == list(range(1, epoch + 1)), "epochs are missing")
     for entry in history:
         names = {"loss", "objective", "seconds", *(("beta", "dev_f1") if betas else ())}
         names |= entry.keys() & {"violated", "initial_objective"}
-        _require(all(_is_number(entry[name]) for name in names), "a score that is not a number")
+        _require(all(_is_number(entry[name]) for name in names), "a score is not a number")
         brackets = entry.get("dev_brackets", [])
         _require(isinstance(brackets, list) and len(brackets) == betas, "other brackets")
         for counts in brackets:

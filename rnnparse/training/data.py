@@ -23,10 +23,10 @@ HELD_OUT = 10  # without a dev set, one tree in so many is held out
 
 
 def load_clean(source: str, style: TreebankStyle = DEFAULT_STYLE) -> list[Tree]:
-    """Read a treebank and clean its trees; see `read_clean` for what is left out.
+    """Read a treebank and clean its trees; `read_clean` says which trees are left out.
 
     Raises:
-        TreebankError: it cannot be read, or holds no tree with a word.
+        TreebankError: the treebank cannot be read, or has no tree with a word.
     """
     pairs = read_clean(source, style)
     trees = [cleaned for _, cleaned in pairs if cleaned is not None]
@@ -74,10 +74,10 @@ def read_word_vectors(config: TrainingConfig) -> WordVectors | None:
 
 
 def hold_out(trees: Sequence[Tree], seed: int) -> tuple[list[Tree], list[Tree]]:
-    """Split a treebank: a tenth, chosen by chance, is held out for tuning.
+    """Split a treebank into a training part and a random tenth for tuning.
 
     Raises:
-        TreebankError: fewer than two trees.
+        TreebankError: there are fewer than two trees.
     """
     require_two(trees)
     order = np.random.default_rng([seed, 0]).permutation(len(trees))
@@ -89,7 +89,7 @@ def hold_out(trees: Sequence[Tree], seed: int) -> tuple[list[Tree], list[Tree]]:
 
 
 def require_two(trees: Sequence[Tree]) -> None:
-    """Raise TreebankError where there are not trees both to learn from and to tune on."""
+    """Raise TreebankError unless there are trees both to train and to tune on."""
     if len(trees) < 2:
         raise TreebankError(
             "a treebank of one tree leaves nothing to tune on; give more trees or --dev"
@@ -97,7 +97,7 @@ def require_two(trees: Sequence[Tree]) -> None:
 
 
 def fingerprint(*parts: object) -> str:
-    """A hash of trees and settings, the same for the same content."""
+    """A hash of the content of trees, arrays and settings."""
     digest = hashlib.sha256()
     for part in parts:
         if isinstance(part, list):

@@ -1,4 +1,4 @@
-"""k-best lists of many sentences: over the cores, cached on disk in parts as they are made."""
+"""k-best lists of many sentences, made on all cores and cached on disk part by part."""
 
 from __future__ import annotations
 
@@ -27,12 +27,12 @@ _TREE_FIELDS = ("root", "logp")
 
 
 def cache_folder(given: str | None) -> Path:
-    """The folder for k-best lists: the given one, else the user's cache folder.
+    """The folder for k-best lists: the given one, or else the user's cache folder.
 
-    Where the latter cannot be written to, a private folder among the temporary ones.
+    If the user's cache folder cannot be written to, a private temporary folder is used.
 
     Raises:
-        ConfigError: it cannot be made or written to.
+        ConfigError: the folder cannot be created or written to.
     """
     base = os.environ.get("XDG_CACHE_HOME") or os.path.join(os.path.expanduser("~"), ".cache")
     folder = Path(given) if given else Path(base) / "rnnparse"
@@ -43,7 +43,7 @@ def cache_folder(given: str | None) -> Path:
         wrong = f"cannot write k-best lists to the folder {folder} ({error.strerror})"
     private = None if given else _private_instead(wrong)
     if private is None:
-        raise ConfigError(f"{wrong}; name another with --cache")
+        raise ConfigError(f"{wrong}; choose another with --cache")
     return private
 
 
@@ -53,7 +53,7 @@ def _private_instead(wrong: str) -> Path | None:
         folder = private_folder()
     except OSError:
         return None
-    _LOG.warning("%s; they go to %s; name another folder with --cache", wrong, folder)
+    _LOG.warning("%s; using %s instead; choose another with --cache", wrong, folder)
     return folder
 
 
@@ -73,12 +73,12 @@ def candidate_lists(
     Args:
         sentences: tokens, escaped as in trees.
         decoder: makes the decoder; called once, and only if a part is not in the cache.
-        k: candidates a sentence.
+        k: candidates per sentence.
         categories: C, the number of basic categories.
-        folder: of this set of lists; its name must depend on all that decides them.
-        jobs: threads, 0 for one a processor core.
+        folder: for this set of lists; its name must depend on everything that decides them.
+        jobs: number of threads; 0 for one per processor core.
         progress: whether to show a progress bar.
-        what: what the bar says.
+        what: the label of the bar.
     """
     made: list[Decoder] = []
     making = Lock()
@@ -100,28 +100,28 @@ def candidate_lists(
             except (OSError, ValueError, KeyError):
                 damaged.append(file)
         parses = [shared_decoder().parse(tokens, k) for tokens in chunk]
-        if file.is_file() or not os.path.lexists(file):  # a pipe or a folder is not ours
+        if file.is_file() or not os.path.lexists(file):  # never replace a pipe or a folder
             try:
                 _write(file, parses)
             except OSError as error:
                 lost.append(error)
         return parses
 
-    found: list[Parse] = []
+    lists: list[Parse] = []
     with tqdm(total=len(sentences), desc=what, unit="sentence", disable=not progress) as bar:
         for parses in in_order(part, range(0, len(sentences), PART), jobs):
-            found.extend(parses)
+            lists.extend(parses)
             bar.update(len(parses))
     if damaged:
         _LOG.warning(
-            "%s: %d of the files with candidate lists damaged; made again", folder, len(damaged)
+            "%s: recomputed the candidate lists of %d damaged file(s)", folder, len(damaged)
         )
     if lost:
         _LOG.warning(
-            "%d files with candidate lists cannot be kept in %s (%s); the run goes on without them",
+            "%d file(s) of candidate lists could not be saved in %s (%s); continuing without them",
             len(lost), folder, lost[0].strerror,
         )
-    return found
+    return lists
 
 
 def _write(file: Path, parses: Sequence[Parse]) -> None:
@@ -140,8 +140,8 @@ def _read(file: Path, sentences: Sequence[Sequence[str]], k: int, categories: in
     """The parses of a part.
 
     Raises:
-        OSError, KeyError, ValueError: the file cannot be read, or `_write` cannot have written it
-            for these sentences.
+        OSError, KeyError, ValueError: the file cannot be read, or does not hold lists of these
+            sentences.
     """
     arrays = read_arrays(file)
     check("lists", LISTS, arrays, S=len(sentences))
@@ -157,15 +157,15 @@ def _read(file: Path, sentences: Sequence[Sequence[str]], k: int, categories: in
 
 
 def _check_candidates(forest: Forest, words: int, k: int, categories: int) -> None:
-    """Raise ValueError where these are not the k best trees of so many words."""
+    """Raise ValueError if these cannot be the k best trees of so many words."""
     root, logp, basic = forest.root, forest.logp, forest.cat < categories
     if forest.cat.max() >= 2 * categories or not basic[forest.left < 0].all():
-        raise ValueError("a node has a category that it cannot have")
+        raise ValueError("a node has an impossible category")
     if not basic[root].all() or len(np.unique(forest.cat[root])) > 1:
         raise ValueError("a candidate has another root")
     if forest.end.max() > words or np.any(forest.start[root]) or np.any(forest.end[root] != words):
         raise ValueError("a candidate does not span its sentence")
     if len(root) > k or len(np.unique(root)) < len(root):
-        raise ValueError("there are too many candidates, or one twice")
+        raise ValueError("there are too many candidates, or a candidate is repeated")
     if not np.isfinite(logp).all() or np.any(logp[1:] > logp[:-1]):
         raise ValueError("the candidates are not in order")

@@ -1,4 +1,4 @@
-"""Telemetry of the network of a parser: its steps, and its activations on some sentences."""
+"""Telemetry of the parser's network: its training steps, and its activations on a sample."""
 
 from __future__ import annotations
 
@@ -19,32 +19,32 @@ if TYPE_CHECKING:
     from rnnparse.models.cvg import CVG
 
 SAMPLE = 100
-"""Training sentences on which activations are measured after each epoch."""
+"""Number of training sentences whose activations are recorded after each epoch."""
 
-_LAZY = ("adagrad", "sgd")  # optimisers that leave rows without a gradient as they are
+_LAZY = ("adagrad", "sgd")  # optimizers that do not change rows without a gradient
 
 
 class NetworkTelemetry:
     """Observes the training of a CVG.
 
-    Records are those of `Telemetry` for the variables that are trained, `vectors`, `W` and `v`,
-    with these besides:
+    Its records are those of `Telemetry` for the trained variables (`vectors`, `W` and `v`), with
+    these additions:
 
-        updates.loss, updates.objective    before each update: mean loss of its sentences, and with
-                                           the L2 term
-        updates.violated                   share of its sentences with a loss, under the hinges
-        activations.nodes                  vectors p of all phrases of the sample
-        sample         after the epoch, on the same sentences each time: `sentences`, their mean
-                       `loss` and share `violated`, `nodes` that are scored, and how many of them
-                       are `differentiated` (Danskin's theorem)
+        updates.loss         mean loss of the batch before each update
+        updates.objective    the same with the L2 term
+        updates.violated     for hinges, the share of the batch's sentences with a loss
+        activations.nodes    vectors p of all phrases of the sample
+        sample               values after the epoch, on the same sentences each time: `sentences`,
+                             mean `loss`, share `violated`, `nodes` that were scored, and the
+                             nodes that were `differentiated` (Danskin's theorem)
 
-    The weights are those of the steps, also where the model gets their mean over the epochs.
+    All values are for the weights after the last step, not for their mean over the epochs.
 
     Args:
         model: the network.
         store: the training forests.
-        config: objective, optimiser, seed.
-        epochs: how many have gone before.
+        config: objective, optimizer and seed.
+        epochs: number of earlier epochs.
     """
 
     def __init__(
@@ -61,7 +61,7 @@ class NetworkTelemetry:
         self._fixed: float | None = None  # ‖θ‖² of frozen rows in the L2 term, in this epoch
 
     def before(self, losses: np.ndarray, gradients: Sequence[Any]) -> None:
-        """Observe a step that is about to be taken on examples with these losses, [B]."""
+        """Observe the coming step on a batch with these losses, [B]."""
         if self._fixed is None:
             self._fixed = sum(_squares(v, rows) for v, rows in self._model.frozen_rows())
         variables = self._variables()
@@ -71,15 +71,15 @@ class NetworkTelemetry:
             self._values["violated"] = float((losses > 0).mean())
 
     def after(self) -> None:
-        """Observe the step that has been taken."""
-        found = self._telemetry.after(self._variables(), **self._values)
-        # As `CVG.penalty` before the step, without another pass over the weights.
-        squares = sum(found[name]["weight_norm"] ** 2 for name in ("W", "v") if name in found)
+        """Observe the step after it was taken."""
+        update = self._telemetry.after(self._variables(), **self._values)
+        # The value of `CVG.penalty` before the step, without another pass over the weights.
+        squares = sum(update[name]["weight_norm"] ** 2 for name in ("W", "v") if name in update)
         penalty = 0.5 * self._config.l2 * (squares - (self._fixed or 0.0))
         self._telemetry.note(objective=self._values["loss"] + penalty)
 
     def end_epoch(self, parameters: Parameters) -> dict[str, Any]:
-        """Close the epoch, after which the network has these weights; its record."""
+        """Close the epoch and return its record; `parameters` are the weights after it."""
         batch, config = self._sample, self._config
         vectors, W, v = parameters
         nodes, totals = kernels.forward(
@@ -106,7 +106,7 @@ class NetworkTelemetry:
 
 
 def _squares(variable: Any, rows: np.ndarray) -> float:
-    """Sum of squares of rows that the L2 term would have if they were not frozen."""
+    """Sum of squares of the frozen rows that would otherwise be part of the L2 term."""
     if variable.name == "vectors":
         return 0.0
     return float(np.square(np.asarray(variable)[rows], dtype=np.float64).sum())

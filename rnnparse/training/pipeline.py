@@ -38,10 +38,9 @@ from rnnparse.training.dev_selection import (
     select_epochs,
 )
 from rnnparse.training.kbest_cache import cache_folder
-from rnnparse.training.places import check_places
 from rnnparse.training.prepare import Lists, Problem, head_table, make_lists, make_problem
 from rnnparse.training.report import TrainingReport
-from rnnparse.training.run_directory import RunDirectory, is_written
+from rnnparse.training.run_directory import RunDirectory, check_places, is_written
 from rnnparse.training.trainer import check_optimizer, training_epochs
 from rnnparse.trees.cleaning import words
 from rnnparse.version import __version__
@@ -113,7 +112,7 @@ def _train_parser(
     with _timed(seconds, "reading"):
         trees, dev, vectors = read_data(config)
         description = _describe(config, trees, dev, vectors)
-        work.agree(description)
+        work.check_description(description)
     with _timed(seconds, "grammar and lists"):
         lists = _lists(trees, dev, vectors, config, progress)
     with _timed(seconds, "forests"):

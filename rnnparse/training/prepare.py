@@ -1,4 +1,4 @@
-"""From trees to what the network trains on: grammar, k-best forests, targets, vocabulary, keys."""
+"""From trees to the data of the network: grammar, k-best forests, targets, vocabulary, keys."""
 
 from __future__ import annotations
 
@@ -29,13 +29,13 @@ from rnnparse.training.kbest_cache import candidate_lists
 from rnnparse.trees.cleaning import words
 from rnnparse.trees.heads import HeadTable
 
-KEY_COUNT = 3  # keys that fewer nodes of the training targets have share the back-off weights
-VERSION = 3  # of the lists in the cache: to be raised when the same grammar gives other lists
+KEY_COUNT = 3  # keys of fewer nodes in the training targets share the back-off weights
+VERSION = 3  # of the cached lists: raise it when the same grammar gives other lists
 
 
 @dataclass(frozen=True)
 class Lists:
-    """k-best lists of training and dev sentences, and the grammar that parses new text."""
+    """k-best lists of the training and dev sentences, and the grammar of the parser."""
 
     grammar: Grammar
     train: list[Parse]
@@ -44,7 +44,7 @@ class Lists:
 
 @dataclass(frozen=True)
 class Problem:
-    """What the network trains on."""
+    """The data of the network, and its starting weights."""
 
     vocabulary: Vocabulary
     keys: KeyTable
@@ -53,7 +53,7 @@ class Problem:
     dev: DevSet | None
 
     def frozen(self, patterns: Sequence[str], strict: bool = True) -> Frozen:
-        """The weights that patterns stand for; see `find_frozen`."""
+        """The weights that match patterns; see `find_frozen`."""
         names = {
             "vectors": self.vocabulary.classes + self.vocabulary.words,
             "W": self.keys.names,
@@ -63,7 +63,7 @@ class Problem:
 
 
 def head_table(name: str) -> HeadTable:
-    """The head table of a setting: english, left, right, or a file."""
+    """The head table for the setting `heads`: english, left, right, or a file."""
     builtin = {"english": HeadTable.english, "left": HeadTable.left, "right": HeadTable.right}
     return builtin[name]() if name in builtin else HeadTable.load(name)
 
@@ -78,14 +78,14 @@ def make_lists(
     jobs: int,
     progress: bool,
 ) -> Lists:
-    """Estimate the grammar and parse all sentences, or take their lists from the cache."""
+    """Estimate the grammar and parse all sentences, or read their lists from the cache."""
     heads = head_table(config.heads)
 
     def grammar_of(trees: list[Tree]) -> Grammar:
         return estimate(trees, heads, vectors=vectors, seed=config.seed)
 
     grammar = grammar_of(train)
-    # The lists depend on the grammar itself, so that no change in how it is estimated is missed.
+    # The key covers the grammar itself, so a change in how it is estimated is not missed.
     key = fingerprint(VERSION, config.kbest, *grammar.to_arrays().values())
 
     def lists(
@@ -107,7 +107,7 @@ def make_lists(
     if not config.jackknife:
         return Lists(grammar, lists(train, lambda: own, "own", "training lists"), dev_lists)
     folds = min(config.jackknife, len(train))
-    found: dict[int, Parse] = {}
+    parses: dict[int, Parse] = {}
     for fold in range(folds):
         others = [tree for i, tree in enumerate(train) if i % folds != fold] or train
 
@@ -116,12 +116,12 @@ def make_lists(
 
         what = f"training lists {fold + 1}/{folds}"
         made = lists(train[fold::folds], decoder, f"fold-{fold}-of-{folds}", what)
-        found |= dict(zip(range(fold, len(train), folds), made, strict=True))
-    return Lists(grammar, [found[i] for i in range(len(train))], dev_lists)
+        parses |= dict(zip(range(fold, len(train), folds), made, strict=True))
+    return Lists(grammar, [parses[i] for i in range(len(train))], dev_lists)
 
 
 def _with_categories(grammar: Grammar, model: Grammar) -> Grammar:
-    """A grammar whose categories are numbered as in another that has them all."""
+    """The grammar with its categories numbered as in another grammar that has all of them."""
     pcfg, names = grammar.pcfg, model.pcfg.categories
     place = np.array([names.index(name) for name in pcfg.categories], np.int32)
     partial = pcfg.partial
@@ -137,7 +137,7 @@ def make_problem(
     vectors: WordVectors | None,
     config: TrainingConfig,
 ) -> Problem:
-    """Targets, costs, vocabulary, keys and starting weights for the network."""
+    """Make targets, costs, vocabulary, keys and starting weights of the network."""
     categories = lists.grammar.pcfg.categories
     examples = [
         _example(parse.forest, tree, lists.grammar, config.target)
@@ -169,7 +169,7 @@ def make_problem(
 def start(
     vocabulary: Vocabulary, keys: KeyTable, vectors: WordVectors | None, config: TrainingConfig
 ) -> Parameters:
-    """Starting weights: the given word vectors, or random ones, and the rest by the seed."""
+    """Starting weights: the given word vectors or random ones, and random other weights."""
     given: np.ndarray | int = len(vocabulary)
     if vectors is not None:
         matrix = reduce_dimension(vectors.matrix, config.dim, config.seed)
@@ -197,7 +197,7 @@ def dev_counts(lists: Lists, dev: Sequence[Tree]) -> list[BracketCounts]:
 def _example(
     forest: Forest, tree: Tree, grammar: Grammar, target: str
 ) -> tuple[Forest, int, np.ndarray]:
-    """A training forest with its target, which candidate that is, and Δ of each (κ = 1)."""
+    """A training forest with its target, the target's index, and Δ of each candidate (κ = 1)."""
     categories = grammar.pcfg.categories
     counted = np.arange(2 * len(categories) + 1) < len(categories)
     if target == "oracle":
@@ -215,7 +215,7 @@ def _example(
 
 
 def one_tree(forest: Forest, candidate: int) -> Forest:
-    """The nodes of one candidate alone."""
+    """A forest of one candidate only."""
     nodes = np.array(nodes_of(forest, candidate))
     place = np.full(len(forest.cat), -1, np.int32)
     place[nodes] = np.arange(len(nodes))

@@ -16,13 +16,16 @@ from rnnparse.training.network_telemetry import NetworkTelemetry
 
 
 class GradientStep:
-    """Steps along a subgradient with a Keras optimiser.
+    """A step along a subgradient with a Keras optimizer.
 
     Args:
-        model: the network, whose variables are changed.
-        config: objective, margin, tie rule, L2, optimiser and its rate.
-        frozen: weights that are not trained; see `freeze`.
+        model: the network; its variables are changed.
+        config: objective, margin, tie rule, L2, optimizer and learning rate.
+        frozen: weights that are not trained.
         telemetry: observes each step.
+
+    Raises:
+        ConfigError: the optimizer is unknown.
     """
 
     def __init__(
@@ -39,7 +42,7 @@ class GradientStep:
         self._rows = FrozenRows(model.frozen_rows())
 
     def __call__(self, batch: LevelBatch) -> np.ndarray:
-        """Take one step; returns the losses of the examples before it, [B]."""
+        """Take one step; return the losses of the examples before it, [B]."""
         config = self.config
         losses, gradients = self.model.loss_gradients(
             batch, config.objective, config.kappa, config.tie, config.l2
@@ -54,16 +57,16 @@ class GradientStep:
         return losses
 
     def freeze(self, frozen: Frozen) -> None:
-        """Freeze these weights and no others; what the optimiser knows of the others is kept."""
+        """Freeze these weights and no others; the optimizer keeps its state of the others."""
         self.model.freeze(frozen)
         self.optimizer = rebuild_optimizer(self.optimizer, self.model.trainable_variables)
         self._rows = FrozenRows(self.model.frozen_rows())
 
     def state(self) -> list[np.ndarray]:
-        """The optimiser's variables, in its order."""
+        """The optimizer's variables, in its order."""
         return [variable.value.numpy() for variable in self.optimizer.variables]
 
     def restore(self, state: Sequence[np.ndarray]) -> None:
-        """Go on from what `state` gave, under the same settings and frozen weights."""
+        """Restore what `state` returned, for the same settings and frozen weights."""
         for variable, value in zip(self.optimizer.variables, state, strict=True):
             variable.assign(value)

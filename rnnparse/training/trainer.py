@@ -55,7 +55,7 @@ def training_epochs(
         set, and it is the last one. Nothing is yielded for a state that is finished already.
 
     Raises:
-        ModelError: the state's optimiser variables do not fit the settings.
+        ModelError: the state's optimizer variables do not fit the settings.
     """
     # Imported late: TensorFlow takes as much memory as making the k-best lists did.
     from rnnparse.models.cvg import CVG
@@ -99,7 +99,7 @@ def _restore(step: GradientStep, state: TrainingState) -> None:
 
 
 def _has_diverged(entry: dict[str, Any], state: TrainingState) -> bool:
-    """Whether an epoch led beyond all bounds: its objective, or the weights after it."""
+    """Whether the objective of an epoch, or a weight after it, is infinite, NaN or too large."""
     first = state.history[0] if state.history else entry
     start = first.get("initial_objective", first["objective"])  # older states lack it
     bounded = all(np.abs(array).max() <= GREATEST for array in state.parameters)  # NaN is not
@@ -107,12 +107,12 @@ def _has_diverged(entry: dict[str, Any], state: TrainingState) -> bool:
 
 
 def _frozen_in(epoch: int, config: TrainingConfig, frozen: Frozen) -> Frozen:
-    """What is frozen in an epoch, counted from 0."""
+    """The frozen weights of an epoch, counted from 0."""
     return NOTHING if config.freeze_epochs and epoch >= config.freeze_epochs else frozen
 
 
 def check_optimizer(config: TrainingConfig) -> None:
-    """Raise ConfigError for an unknown optimiser at once, before the k-best lists are made."""
+    """Raise ConfigError for an unknown optimizer at once, before the k-best lists are made."""
     if config.optimizer != TrainingConfig.optimizer:  # checking the others imports TensorFlow
         from rnnparse.optim.optimizers import make_optimizer
 
@@ -120,7 +120,7 @@ def check_optimizer(config: TrainingConfig) -> None:
 
 
 def _running_mean(state: TrainingState) -> Parameters:
-    """The mean of the weights after each epoch but the first, which moves too far to count."""
+    """The mean of the weights after each epoch except the first, which moves them too far."""
     if state.epoch <= 2:
         return state.parameters
     share = np.float32(1 / (state.epoch - 1))
@@ -140,10 +140,10 @@ def _epoch(
     progress: bool,
     what: str,
 ) -> dict[str, Any]:
-    """One pass over the training set: mean loss, objective, share of violated margins.
+    """Train for one epoch; return its mean loss, objective and share of violated margins.
 
-    It ends at the first loss that is not finite. The first epoch also has the objective of its
-    first batch before any step.
+    Stops at the first loss that is not finite. The entry of the first epoch also has the objective
+    of its first batch before any step.
     """
     entry: dict[str, Any] = {}
     penalty = step.model.penalty(config.l2)

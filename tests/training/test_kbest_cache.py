@@ -135,7 +135,7 @@ def test_the_cache_is_the_users_unless_another_is_given(
 
 def test_a_cache_that_cannot_be_made_is_an_error_with_a_way_out(tmp_path: Path) -> None:
     (tmp_path / "file").write_text("text")
-    with pytest.raises(ConfigError, match="name another with --cache"):
+    with pytest.raises(ConfigError, match="choose another with --cache"):
         cache_folder(str(tmp_path / "file" / "cache"))
 
 
@@ -173,7 +173,7 @@ def test_lists_that_no_decoder_makes_are_made_again_with_a_note(
     write_arrays(file, {**arrays, name: kept})
     assert_equal(made(tmp_path, Counting()), first)
     assert caplog.messages == [
-        f"{tmp_path}: 1 of the files with candidate lists damaged; made again"
+        f"{tmp_path}: recomputed the candidate lists of 1 damaged file(s)"
     ]
     assert file.read_bytes() == whole
 

@@ -169,7 +169,7 @@ def test_a_new_run_begins_with_nothing_and_says_so(
     tmp_path: Path, state: TrainingState, caplog: pytest.LogCaptureFixture
 ) -> None:
     work = RunDirectory(tmp_path / "model", resume=False)
-    work.agree({"dim": 1})
+    work.check_description({"dim": 1})
     assert caplog.messages == []
     work.log("network", HISTORY)
     save_state(work.state_file("network"), state, "key")
@@ -185,20 +185,20 @@ def test_a_new_run_begins_with_nothing_and_says_so(
 def test_what_is_resumed_is_kept(tmp_path: Path, state: TrainingState) -> None:
     work = RunDirectory(tmp_path / "model", resume=True)
     assert names(work.folder) == ["lock"]
-    work.agree({"dim": 1})
+    work.check_description({"dim": 1})
     save_state(work.state_file("network"), state, "key")
     work.close()
     again = RunDirectory(tmp_path / "model", resume=True)
-    again.agree({"dim": 1})
+    again.check_description({"dim": 1})
     assert load_state(again.state_file("network"), "key", weights(1), betas=2) is not None
     again.close()
 
 
 def test_another_run_is_told_what_differs(tmp_path: Path) -> None:
     work = RunDirectory(tmp_path / "model", resume=False)
-    work.agree({"dim": 25, "l2": 0.1, "seed": 0, "old": None})
+    work.check_description({"dim": 25, "l2": 0.1, "seed": 0, "old": None})
     with pytest.raises(ConfigError) as error:
-        work.agree({"dim": 50, "l2": 0.1, "seed": 0, "new": 1})
+        work.check_description({"dim": 50, "l2": 0.1, "seed": 0, "new": 1})
     text = str(error.value)
     assert "dim was 25, is 50" in text
     assert "new was None, is 1" in text
@@ -207,7 +207,7 @@ def test_another_run_is_told_what_differs(tmp_path: Path) -> None:
     for damaged in (b"{", b"[1]", b"\xff", b"3"):
         (work.folder / "run.json").write_bytes(damaged)
         with pytest.raises(ModelError, match=r"run\.json: damaged"):
-            work.agree({"dim": 25})
+            work.check_description({"dim": 25})
     work.close()
 
 
@@ -215,7 +215,7 @@ def test_logs_go_to_the_model_and_the_folder_goes(tmp_path: Path, state: Trainin
     model = tmp_path / "model"
     model.mkdir()
     work = RunDirectory(model, resume=False)
-    work.agree({})
+    work.check_description({})
     work.log("network", HISTORY)
     save_state(work.state_file("network"), state, "key")
     work.copy_logs(model)
@@ -236,7 +236,7 @@ def test_files_of_others_are_never_removed(tmp_path: Path, state: TrainingState)
         (folder / name).write_text("mine")
     for resume in (True, False):
         work = RunDirectory(tmp_path / "model", resume)
-        work.agree({})
+        work.check_description({})
         save_state(work.state_file("network"), state, "key")
         work.close()
     work = RunDirectory(tmp_path / "model", resume=True)
@@ -274,7 +274,7 @@ def test_one_run_at_a_time(tmp_path: Path) -> None:
     try:
         assert held.wait(60)
         for resume in (True, False):
-            with pytest.raises(ConfigError, match="another run works here"):
+            with pytest.raises(ConfigError, match="another run is using this folder"):
                 RunDirectory(tmp_path / "model", resume)
     finally:
         process.kill()
