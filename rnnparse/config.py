@@ -1,4 +1,4 @@
-"""Settings of a training run, checked when they are made."""
+"""The settings of a training run, with their checks."""
 
 from __future__ import annotations
 
@@ -29,56 +29,58 @@ LIMITS: dict[str, tuple[int, int] | tuple[float, float]] = {
     "learning_rate": (1e-30, 1e30),  # in single precision it is neither 0 nor infinite
     **dict.fromkeys(("l2", "kappa"), (0.0, 1e30)),
 }
-"""The least and the greatest value of each setting that is a number; also for the command line."""
+"""The minimum and maximum of each numeric setting; also used by the command line."""
 
 
 @dataclass(frozen=True, repr=False)
 class TrainingConfig:
-    """Everything that decides what a training run gives, and where it reads.
+    """The settings of a training run. They decide its result, together with the input files.
 
     Attributes:
         treebank: file, folder, glob or `nltk:NAME`; None for the embedded treebank.
-        dev: trees to tune on; None for a held-out tenth of the treebank.
+        dev: trees for tuning; None to hold out a tenth of the treebank.
         vectors: file of word vectors in GloVe's format, or None.
-        kbest: k, candidate trees a sentence.
+        kbest: k, the number of candidate trees per sentence.
         dim: n, the size of word and phrase vectors.
-        epochs: most passes over the training set.
-        patience: stop after so many epochs without a better dev F1.
-        batch_size: sentences a step.
+        epochs: maximum number of passes over the training set.
+        patience: number of epochs without a better dev F1 after which training stops.
+        batch_size: sentences per step.
         learning_rate: α.
         l2: λ of λ/2 (‖W‖² + ‖v‖²).
         kappa: κ, the margin for each wrong labelled span.
-        averaging: give the mean of the weights over the epochs, not those of one epoch.
-        objective: `hinge`, the structured hinge; `squared-hinge`, its square; `perceptron`, without
-            a margin; `mmi`, −log of the target's probability among the candidates; `risk`, the
-            expected margin.
+        averaging: whether the model gets the mean of the weights over the epochs, instead of the
+            weights after one epoch.
+        objective: `hinge`, the structured hinge; `squared-hinge`, its square; `perceptron`, the
+            hinge without a margin; `mmi`, −log of the target's probability among the candidates;
+            `risk`, the expected margin.
         optimizer: `adagrad` as in the paper, or another Keras optimizer by name; see
             `rnnparse.optim.make_optimizer`.
         engine: `numba` (fast on a CPU) or `tensorflow`.
-        tie: which maximiser the subgradient follows at ties: first, uniform or gold.
-        target: what a sentence is trained towards: its `gold` tree, or the `oracle`, the best of
-            its candidates.
-        freeze: patterns of the weights that are not trained: `vectors`, `W`, `v`, or rows of them,
-            as in `W:NP,*`.
-        freeze_epochs: 0: they stay frozen; N: for so many epochs, then all weights are trained.
+        tie: which of several maximizers the subgradient follows: first, uniform or gold.
+        target: the tree that training favours: the `gold` tree, or the `oracle`, which is the best
+            candidate.
+        freeze: patterns of weights that are not trained: `vectors`, `W`, `v`, or rows of them, such
+            as `W:NP,*`.
+        freeze_epochs: number of epochs for which `freeze` applies; 0 for all.
         heads: english, left, right, or a file of head rules.
-        jackknife: 0: the grammar itself makes the training lists; N > 1: each Nth of the training
-            set is parsed by a grammar that has not seen it.
-        folds: 0: tune on dev; N > 1: tune by cross-validation within the training set, and train
-            on all of it.
-        prune_vectors: keep only the given vectors whose words the training set has.
-        seed: of everything random.
-        jobs: processor cores to use, 0 for all.
+        jackknife: 0 makes the training lists with the grammar of the whole training set; N > 1
+            splits it into N parts and parses each one with a grammar of the other parts.
+        folds: 0 tunes on dev; N > 1 tunes by N-fold cross-validation on the training set, and then
+            trains on all of it.
+        prune_vectors: whether to keep only the given word vectors of words in the training set.
+        seed: seed of all random numbers.
+        jobs: number of processor cores; 0 for all.
         telemetry: whether to log gradients, updates and activations of every epoch; see
             `rnnparse.training.network_telemetry`.
         tensorboard: folder for TensorBoard logs, or None.
         cache: folder for k-best lists, or None for the user's cache folder.
-        style: the conventions of treebank and dev; a mapping of its attributes will do.
+        style: the conventions of treebank and dev, or a mapping of its attributes.
 
-    Paths may be given as `pathlib.Path`, numbers as NumPy's; both are kept as plain values.
+    Paths may be `pathlib.Path` objects and numbers NumPy scalars; both are converted to built-in
+    types.
 
     Raises:
-        ConfigError: a value of the wrong type or out of range.
+        ConfigError: a value has the wrong type or is out of range.
     """
 
     treebank: str | None = None
@@ -122,19 +124,19 @@ class TrainingConfig:
 
     def __post_init__(self) -> None:
         for field in fields(self):
-            value = _plain(field.name, str(field.type), getattr(self, field.name))
+            value = _converted(field.name, str(field.type), getattr(self, field.name))
             object.__setattr__(self, field.name, value)
         for name in LIMITS:
             _check_limits(name, getattr(self, name))
         for name in ("jackknife", "folds"):
             _require(getattr(self, name) != 1, f"{name} must be 0 or at least 2")
-        _require(not (self.folds and self.dev), "folds take the place of dev: give one")
+        _require(not (self.folds and self.dev), "give either folds or dev, not both")
         for name, known in _CHOICES.items():
             value = getattr(self, name)
             _require(value in known, f"{name} must be one of {', '.join(known)}")
         _require(
             bool(self.freeze) or not self.freeze_epochs,
-            "freeze_epochs says for how long; name the weights with freeze",
+            "freeze_epochs needs freeze, which names the weights",
         )
 
     @classmethod
@@ -142,7 +144,7 @@ class TrainingConfig:
         """Make a config from a mapping.
 
         Raises:
-            ConfigError: an unknown key, or a value of the wrong type or out of range.
+            ConfigError: a key is unknown, or a value has the wrong type or is out of range.
         """
         known = {field.name for field in fields(cls)}
         unknown = sorted(set(values) - known)
@@ -153,18 +155,15 @@ class TrainingConfig:
         return cls(**values)
 
     def to_dict(self) -> dict[str, Any]:
-        """The settings as a plain dict, which goes through JSON unchanged.
-
-        The style is there as far as it is not the usual one.
-        """
+        """The settings as a dict of JSON types; `style` has only what differs from the default."""
         settings = {**asdict(self), "freeze": list(self.freeze), "style": self.style.to_dict()}
         if not settings["style"]:
             del settings["style"]
         return settings
 
 
-def _plain(name: str, kind: str, value: Any) -> Any:
-    """A value as the plain type that its field is declared with."""
+def _converted(name: str, kind: str, value: Any) -> Any:
+    """Convert a value to the type that its field declares."""
     if value is None and kind.endswith("| None"):
         return None
     shown = shown_number(value) if isinstance(value, int) else repr(value)
@@ -210,7 +209,7 @@ def _check_limits(name: str, value: float) -> None:
 
 
 def shown_number(number: float) -> str:
-    """A number for a message. Python refuses to write out an int of thousands of digits."""
+    """Format a number for a message. Python does not format an int of thousands of digits."""
     if isinstance(number, float):
         return f"{number:g}"
     bits = number.bit_length()
