@@ -68,7 +68,7 @@ WITH_TENSORFLOW = {
     "losses.external",
     "losses.forest",
     "losses.structured",
-    "losses.surfacing",
+    "losses.numpy_function",
     "optim.adagrad",
     "optim.per_example_gradients",
     "optim.levenberg_marquardt.fit_data",

@@ -12,7 +12,7 @@ from rnnparse.compiled import njit
 
 
 class SpanForest(Protocol):
-    """The arrays of a forest that the margin depends on; see `rnnparse.inference.forest.Forest`."""
+    """The arrays of a `rnnparse.inference.forest.Forest` that the margin depends on."""
 
     @property
     def cat(self) -> np.ndarray: ...
@@ -31,8 +31,8 @@ class SpanForest(Protocol):
 def structured_cost(candidate: Tree, gold: Tree, kappa: float = 0.1) -> float:
     """Δ(y, ŷ) = κ · |N(ŷ) \\ N(y)| over multisets N of labelled spans (label, start, end).
 
-    The root and the preterminals are not in N. A span that the candidate has twice and the gold
-    tree once counts as wrong once.
+    N excludes the root and the preterminals. A span that the candidate has twice and the gold tree
+    once counts as one wrong span.
 
     Args:
         candidate, gold: trees over the same words, not binarized.
@@ -46,10 +46,10 @@ def structured_cost(candidate: Tree, gold: Tree, kappa: float = 0.1) -> float:
 
 
 def labelled_spans(tree: Tree) -> list[tuple[str, int, int]]:
-    """(label, start, end) of all nodes but the root and the preterminals, end exclusive."""
+    """(label, start, end) of all nodes except the root and the preterminals; end is exclusive."""
     spans: list[tuple[str, int, int]] = []
     position = 0
-    # A node is met twice: with -1 before its children, with its start after them.
+    # Each node is visited twice: with -1 before its children, and with its start after them.
     pending: list[tuple[Tree, int]] = [(tree, -1)]
     while pending:
         node, start = pending.pop()
@@ -64,7 +64,7 @@ def labelled_spans(tree: Tree) -> list[tuple[str, int, int]]:
 
 
 def candidate_spans(forest: SpanForest, candidate: int, is_counted: np.ndarray) -> np.ndarray:
-    """Labelled spans of one candidate, for `span_costs` where a candidate is the target.
+    """Labelled spans of one candidate, as the target for `span_costs`.
 
     Args:
         forest: candidate trees.
@@ -87,8 +87,8 @@ def span_costs(
 
     Args:
         forest: K candidate trees.
-        gold: int [G, 3], category, start and end of the target's labelled spans, repeated where
-            the tree repeats them; a category that no candidate has may be any other number.
+        gold: int [G, 3], category, start and end of the target's labelled spans, repeated as often
+            as the tree repeats them. A category that no candidate has may be any other number.
         is_counted: bool [categories], False for intermediate categories.
         kappa: κ; with 1, the number of wrong spans.
 
@@ -117,16 +117,16 @@ def _find_spans(forest: SpanForest, spans: np.ndarray) -> np.ndarray:
     order = np.argsort(packed)
     wanted = (forest.cat.astype(np.int64) * width + forest.start) * width + forest.end
     place = np.minimum(np.searchsorted(packed[order], wanted), len(spans) - 1)
-    found = order[place]
-    return np.where(packed[found] == wanted, found, -1).astype(np.int32)
+    row = order[place]
+    return np.where(packed[row] == wanted, row, -1).astype(np.int32)
 
 
 @njit(cache=True, nogil=True)
 def _counted_nodes(
     cat: np.ndarray, left: np.ndarray, right: np.ndarray, root: int, is_counted: np.ndarray
 ) -> np.ndarray:
-    """Nodes below `root` that stand for a labelled span, parents before children."""
-    found = np.empty(len(cat), np.int32)
+    """The nodes below `root` with a labelled span, parents before children."""
+    nodes = np.empty(len(cat), np.int32)
     stack = np.empty(len(cat), np.int32)
     count, depth = 0, 1
     stack[0] = root
@@ -136,14 +136,14 @@ def _counted_nodes(
         if left[node] < 0:
             continue
         if node != root and is_counted[cat[node]]:
-            found[count] = node
+            nodes[count] = node
             count += 1
         stack[depth] = left[node]
         depth += 1
         if right[node] >= 0:
             stack[depth] = right[node]
             depth += 1
-    return found[:count].copy()
+    return nodes[:count].copy()
 
 
 @njit(cache=True, nogil=True)
@@ -156,7 +156,7 @@ def _count_wrong(
     copies: np.ndarray,
     is_counted: np.ndarray,
 ) -> np.ndarray:
-    """Spans of each candidate beyond those that the target has: float64 [K]."""
+    """The number of each candidate's spans that the target does not have: float64 [K]."""
     wrong = np.zeros(len(roots))
     for k in range(len(roots)):
         unused = copies.copy()

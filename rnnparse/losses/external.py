@@ -1,4 +1,4 @@
-"""Losses whose derivative comes from outside: NumPy, numba, a compiled library, a lattice tool."""
+"""Losses computed outside TensorFlow, by NumPy, numba, a compiled library or a lattice tool."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from rnnparse.losses.gradient_check import (
     is_one_array,
     name_of,
 )
-from rnnparse.losses.surfacing import call_numpy
+from rnnparse.losses.numpy_function import call_numpy
 
 __all__ = ["ExternalFunction", "ExternalLoss", "check_external", "external_loss"]
 
@@ -24,45 +24,45 @@ __all__ = ["ExternalFunction", "ExternalLoss", "check_external", "external_loss"
 def external_loss(
     activations: Any, fn: ExternalFunction, *args: Any, per_example: bool | None = None
 ) -> tf.Tensor:
-    """A loss that `fn` computes in NumPy together with its derivative by the activations.
+    """A loss that `fn` computes in NumPy, with its derivative with respect to the activations.
 
-    TensorFlow takes the derivative up where `fn` leaves it and carries it on to the weights. `fn`
-    is called once for each forward pass; the backward pass uses the derivative that it gave.
+    TensorFlow propagates that derivative to the weights. `fn` is called once per forward pass, and
+    the backward pass uses the derivative that it returned.
 
-    The loss is one of two:
+    The loss has one of two forms:
 
     - a scalar ℓ: the derivative is ∂ℓ/∂a, and is multiplied by the upstream gradient;
     - [B], a loss ℓ_i for each example, where B is the length of axis 0 of the activations and ℓ_i
-      depends on row i alone: row i of the derivative is ∂ℓ_i/∂a_i, and is multiplied by entry i
-      of the upstream gradient. Sums, means and weighted means over examples and `tape.jacobian`
-      are then right. `check_external` finds out whether a function keeps to this.
+      depends only on row i: row i of the derivative is ∂ℓ_i/∂a_i, and is multiplied by entry i of
+      the upstream gradient. So sums, means and weighted means over examples and `tape.jacobian`
+      are correct. `check_external` checks whether a function satisfies this.
 
-    Works eagerly, in `tf.function`, in Keras's `fit` and under `tape.jacobian`. It does not work
-    under XLA, which cannot call Python: use `jit_compile=False` there, in Keras's `compile` too.
-    A second derivative is an error, since `fn` does not tell it. `fn` is no part of a saved graph.
+    Works eagerly, in `tf.function`, in Keras's `fit` and under `tape.jacobian`, but not under XLA,
+    which cannot call Python: use `jit_compile=False`, also in Keras's `compile`. Requesting a
+    second derivative is an error, since `fn` does not return it. A saved graph cannot contain `fn`.
 
     Args:
         activations: float tensor of any shape, or a nest (list, tuple, dict) of float tensors of
-            one dtype. Numbers in lists are one tensor.
-        fn: gets the activations as arrays of its own, in their dtype and nest, and then `args`.
+            one dtype. A list of numbers is one tensor.
+        fn: gets copies of the activations as arrays, in their dtype and nest, and then `args`.
             Returns the loss, and the derivative in the shape and nest of the activations; both
             are cast to the dtype of the activations.
-        args: tensors, arrays or nests of them that `fn` needs too, such as labels and lengths.
-            There is no derivative by them. They keep their dtype; strings come as bytes. A loss
-            *function* of Keras gets all labels as floats, though: use `ExternalLoss` there.
-        per_example: whether the loss is [B] or scalar. By default as `fn` returns it; a graph
-            then does not know the rank of the loss before it runs. Keras's `compile(loss=…)` has
-            to know.
+        args: further arguments of `fn`, such as labels and lengths: tensors, arrays or nests of
+            them. They have no derivative. They keep their dtype, and strings become bytes. Note
+            that Keras passes labels to a loss *function* as floats: use `ExternalLoss` there.
+        per_example: whether the loss is [B] or scalar. By default this depends on what `fn`
+            returns, so a graph does not know the rank of the loss before it runs. Keras's
+            `compile(loss=…)` needs to know it.
 
     Returns:
         The loss, scalar or [B], in the dtype of the activations.
 
     Raises:
-        ValueError: activations that are no float tensors; a result of `fn` that has the wrong
-            form or shape or is not finite; within a loss function of Keras, no `per_example`.
-        NotImplementedError: a second derivative is asked for.
-        Exception: what `fn` raises, with the name of `fn` in the message. A graph raises a
-            `tf.errors.OpError` that is an instance of that class, too, and names the line.
+        ValueError: the activations are not float tensors; a result of `fn` has the wrong form or
+            shape or is not finite; or `per_example` is missing within a loss function of Keras.
+        NotImplementedError: a second derivative is requested.
+        Exception: whatever `fn` raises, with the name of `fn` in the message. A graph raises a
+            `tf.errors.OpError` that is also an instance of that class and names the line.
 
     Reference:
         Bahl et al. (1986), Maximum mutual information estimation of hidden Markov model parameters
@@ -84,8 +84,8 @@ def external_loss(
     dtype, count = tensors[0].dtype, len(tensors)
     if per_example is None and "compile_loss" in tf.get_current_name_scope().split("/"):
         raise ValueError(
-            f"say whether {name_of(fn)} gives a loss for each example: Keras has to know before it "
-            "runs; external_loss(…, per_example=True) for losses [B], per_example=False for one"
+            f"Keras needs to know in advance whether {name_of(fn)} returns a loss for each "
+            "example: call external_loss with per_example=True for losses [B], or with False"
         )
 
     def call(*arrays: np.ndarray) -> list[np.ndarray]:
@@ -118,10 +118,10 @@ def external_loss(
 
 
 class ExternalLoss(keras.losses.Loss):
-    """A Keras loss from a function as `external_loss` takes it, which gets the labels as they are.
+    """A Keras loss from a function for `external_loss`, which gets the labels unchanged.
 
-    Keras casts labels to floats before it calls a loss function; here integers stay integers, and
-    strings come as bytes. Compile with `jit_compile=False`.
+    Keras casts labels to floats before it calls a loss function. With this class integers stay
+    integers, and strings become bytes. Compile with `jit_compile=False`.
 
     Args:
         fn: `fn(predictions, labels) -> (loss, derivative)`, in NumPy: a loss [B], and its
@@ -161,13 +161,13 @@ class ExternalLoss(keras.losses.Loss):
 
     @classmethod
     def from_config(cls, config: dict[str, Any]) -> ExternalLoss:
-        """The inverse of `get_config`, where `fn` is registered with Keras."""
+        """The inverse of `get_config`; `fn` must be registered with Keras."""
         fn = keras.saving.deserialize_keras_object(config["fn"])
         return cls(**{**config, "fn": fn})
 
 
 def _as_tensors(x: Any) -> Any:
-    """A tensor or a nest of tensors; outside the gradient, so that variables are read."""
+    """A tensor or a nest of tensors, converted outside the custom gradient to read variables."""
     if is_one_array(x):
         return tf.convert_to_tensor(x)
     return tf.nest.map_structure(tf.convert_to_tensor, x)
@@ -177,10 +177,10 @@ def _float_tensors(activations: Any, fn: ExternalFunction) -> list[tf.Tensor]:
     tensors = tf.nest.flatten(activations)
     dtypes = {x.dtype for x in tensors}
     if len(dtypes) != 1 or not tensors[0].dtype.is_floating:
-        found = ", ".join(sorted(x.name for x in dtypes)) or "nothing"
+        names = ", ".join(sorted(x.name for x in dtypes)) or "nothing"
         raise ValueError(
-            f"the activations for {name_of(fn)} have to be float tensors or arrays of one dtype, "
-            f"not {found}"
+            f"the activations for {name_of(fn)} must be float tensors or arrays of one dtype, "
+            f"not {names}"
         )
     return tensors
 
@@ -195,20 +195,20 @@ def _multiply_rows(upstream: tf.Tensor, derivative: tf.Tensor) -> tf.Tensor:
 def _differentiable_once(
     fn: ExternalFunction, derivative: tf.Tensor, tensors: Sequence[tf.Tensor]
 ) -> tf.Tensor:
-    """The derivative, as a function of the activations whose own derivative is an error.
+    """The derivative as a function of the activations, whose own derivative raises an error.
 
-    Without this TensorFlow would take it for a constant, and second derivatives for 0 or None.
+    Otherwise TensorFlow would treat it as a constant, and second derivatives would be 0 or None.
     """
 
     def refuse(*_: Any) -> Any:
         raise NotImplementedError(
-            f"{name_of(fn)} gives a loss and its first derivative: external_loss has no second one"
+            f"{name_of(fn)} returns a loss and its first derivative; external_loss has no other"
         )
 
     @tf.custom_gradient
     def once(derivative: tf.Tensor, *tensors: tf.Tensor) -> Any:
         def gradient(upstream: tf.Tensor) -> list[tf.Tensor]:
-            # Raises only when its result is needed: under a persistent tape a graph builds this
+            # Raise only when the result is needed: under a persistent tape a graph builds this
             # operation in advance.
             sources = [derivative, *tensors]
             second = call_numpy(refuse, [upstream], [x.dtype for x in sources], stateful=False)

@@ -1,10 +1,11 @@
 """Losses over shared forests: log-likelihood of the target tree, and expected risk.
 
-Candidate trees share subtrees, and each distinct subtree is one node. What a loss does to the score
-of a node is what it does to all trees that have the node, as often as they have it: a weight for
-each root is pushed down the shared nodes, in time linear in the nodes, not in the trees.
+Candidate trees share subtrees, and each distinct subtree is one node. The derivative with respect
+to a node's score is the sum over all trees that contain the node, as often as they contain it. It
+is computed by pushing a weight for each root down the shared nodes, in time linear in the number of
+nodes, not of trees.
 
-The operations call NumPy and numba; they work eagerly and in `tf.function`, not under XLA.
+The operations call NumPy and numba. They work eagerly and in `tf.function`, but not under XLA.
 """
 
 from __future__ import annotations
@@ -17,21 +18,21 @@ import numpy as np
 from rnnparse._tensorflow import tf
 from rnnparse.compiled import njit
 from rnnparse.losses.external import external_loss
+from rnnparse.losses.numpy_function import call_numpy
 from rnnparse.losses.score_gradients import log_likelihood_weights, risk_weights
-from rnnparse.losses.surfacing import call_numpy
 
 
 class CandidateForest(Protocol):
-    """Forests of B sentences as one: N nodes, T candidate trees, at most K a sentence.
+    """The forests of B sentences: N nodes, T candidate trees, at most K per sentence.
 
     Arrays or tensors, as in `rnnparse.models.batch.LevelBatch`:
 
-    - left, right: int [N], child nodes, which stand before their parents; both -1 for leaves,
-      right -1 for unary nodes.
+    - left, right: int [N], child nodes, which come before their parents; both are -1 for leaves,
+      and right is -1 for unary nodes.
     - root: int [T], root nodes of the candidates.
-    - candidates: int [B, K], positions in `root` of a sentence's candidates.
-    - mask: bool [B, K], whether there is such a candidate.
-    - gold: int [B], the column of the target tree, which is a candidate.
+    - candidates: int [B, K], positions of a sentence's candidates in `root`.
+    - mask: bool [B, K], which entries are candidates.
+    - gold: int [B], the column of the target tree, which must be a candidate.
     """
 
     @property
@@ -52,8 +53,9 @@ def conditional_log_likelihood(node_scores: tf.Tensor, forest: CandidateForest) 
     """−log P(y | x) of the target tree among the candidates: log Σ_k exp s_ik − s_i,gold.
 
     The score s of a tree is the sum over its nodes; a node that occurs twice counts twice. The
-    derivative by a node's score is how often it occurs in an average tree under the softmax of the
-    scores, minus how often in the target tree: the MMI criterion, denominator minus numerator.
+    derivative with respect to a node's score is its expected number of occurrences under the
+    softmax of the scores, minus its number of occurrences in the target tree (the MMI criterion:
+    denominator minus numerator).
 
     Computed in float64 through `external_loss`; first derivatives only.
 
@@ -65,7 +67,7 @@ def conditional_log_likelihood(node_scores: tf.Tensor, forest: CandidateForest) 
         [B], in the dtype of the scores, ≥ 0; 0 with derivative 0 for sentences without candidates.
 
     Raises:
-        ValueError: arrays that are no such forest, scores that are not float or not finite.
+        ValueError: the arrays are not a forest, or the scores are not float or not finite.
 
     Reference:
         Johnson et al. (1999), Estimators for stochastic "unification-based" grammars; Bahl et al.
@@ -88,13 +90,13 @@ def conditional_log_likelihood(node_scores: tf.Tensor, forest: CandidateForest) 
 
 
 def expected_risk(node_scores: tf.Tensor, forest: CandidateForest, costs: tf.Tensor) -> tf.Tensor:
-    """The cost to expect of a tree drawn at random, Σ_k softmax(s_i)_k Δ_ik.
+    """The expected cost of a tree under the softmax of the scores, Σ_k softmax(s_i)_k Δ_ik.
 
     Computed in float64 through `external_loss`; first derivatives only.
 
     Args:
-        node_scores, forest: as for `conditional_log_likelihood`; `forest.gold` does not enter.
-        costs: float [T], Δ of each candidate, such as κ · `LevelBatch.cost`. No derivative by them.
+        node_scores, forest: as for `conditional_log_likelihood`; `forest.gold` is ignored.
+        costs: float [T], Δ of each candidate, such as κ · `LevelBatch.cost`; without derivative.
 
     Returns:
         [B], in the dtype of the scores; 0 with derivative 0 for sentences without candidates.
@@ -115,14 +117,14 @@ def expected_risk(node_scores: tf.Tensor, forest: CandidateForest, costs: tf.Ten
 def tree_scores(node_scores: tf.Tensor, forest: CandidateForest) -> tf.Tensor:
     """Scores [B, K] of the candidates: sums over the nodes of each tree, 0 where masked.
 
-    For losses of one's own, or `structured_hinge`. Linear, so that it has all derivatives.
+    Use them for `structured_hinge` or your own loss. They are linear and have all derivatives.
 
     Args:
         node_scores: float [N].
         forest: see `CandidateForest`.
 
     Raises:
-        ValueError: arrays that are no such forest.
+        ValueError: the arrays are not a forest.
     """
     node_scores = tf.convert_to_tensor(node_scores)
     structure = [
@@ -156,18 +158,18 @@ def tree_scores(node_scores: tf.Tensor, forest: CandidateForest) -> tf.Tensor:
 
 
 def node_posteriors(node_scores: np.ndarray, forest: CandidateForest) -> np.ndarray:
-    """How often each node occurs in a tree drawn from softmax(s), summed over sentences.
+    """Expected number of occurrences of each node under softmax(s), summed over sentences.
 
     Args:
         node_scores: float [N].
-        forest: see `CandidateForest`, in NumPy; `gold` does not enter.
+        forest: see `CandidateForest`, in NumPy; `gold` is ignored.
 
     Returns:
-        float64 [N]. A node that no tree has twice and no two sentences share has at most 1: its
+        float64 [N]. For a node that no tree contains twice and no two sentences share, this is its
         posterior probability.
 
     Raises:
-        ValueError: arrays that are no such forest.
+        ValueError: the arrays are not a forest.
     """
     arrays = (forest.left, forest.right, forest.root, forest.candidates)
     mask = np.asarray(forest.mask, bool)
@@ -182,7 +184,7 @@ def node_posteriors(node_scores: np.ndarray, forest: CandidateForest) -> np.ndar
 def _float_scores(node_scores: Any) -> tf.Tensor:
     node_scores = tf.convert_to_tensor(node_scores)
     if not node_scores.dtype.is_floating:
-        raise ValueError(f"the scores of the nodes have to be float, not {node_scores.dtype.name}")
+        raise ValueError(f"the scores of the nodes must be float, not {node_scores.dtype.name}")
     return node_scores
 
 
@@ -191,7 +193,7 @@ def _log_likelihood(
 ) -> tuple[np.ndarray, np.ndarray]:
     if gold.shape != mask.shape[:1] or (gold.size and gold.dtype.kind not in "iu"):
         raise ValueError(
-            f"gold has to be a column, int, for each of {len(mask)} sentences, not {gold.dtype} "
+            f"gold must be an int column for each of {len(mask)} sentences, not {gold.dtype} "
             f"{gold.shape}"
         )
     _check_finite(scores)
@@ -199,7 +201,7 @@ def _log_likelihood(
     missing = np.asarray(mask.any(axis=1))
     missing[inside] &= ~mask[np.flatnonzero(inside), gold[inside]]
     if missing.any():
-        raise ValueError(f"the gold column of sentence {np.argmax(missing)} is no candidate")
+        raise ValueError(f"the gold column of sentence {np.argmax(missing)} is not a candidate")
     return log_likelihood_weights(scores, scores, gold, mask)
 
 
@@ -207,7 +209,7 @@ def _risk(
     scores: np.ndarray, costs: np.ndarray, root: np.ndarray, places: np.ndarray
 ) -> tuple[np.ndarray, np.ndarray]:
     if costs.shape != root.shape:
-        raise ValueError(f"{len(root)} candidates need a cost each; there are {costs.shape}")
+        raise ValueError(f"costs must have the shape ({len(root)},), not {costs.shape}")
     _check_finite(scores)
     mask = places >= 0
     table = np.zeros_like(scores)
@@ -229,7 +231,7 @@ def _sum_up(
     candidates: np.ndarray,
     mask: np.ndarray,
 ) -> np.ndarray:
-    """Scores of the candidates [B, K] from those of the nodes [N]; checks the forest."""
+    """Scores of the candidates [B, K] from the scores of the nodes [N]; checks the forest."""
     if node_scores.shape != left.shape or left.shape != right.shape or left.ndim != 1:
         raise ValueError(
             f"the forest needs a score, a left and a right child for each node; there are "
@@ -237,13 +239,13 @@ def _sum_up(
         )
     if candidates.shape != mask.shape or mask.ndim != 2:
         raise ValueError(
-            f"candidates {candidates.shape} and mask {mask.shape} have to be of one shape [B, K]"
+            f"candidates {candidates.shape} and mask {mask.shape} must have one shape [B, K]"
         )
     chosen = candidates[mask]
     if np.any((chosen < 0) | (chosen >= len(root))):
-        raise ValueError(f"candidates have to be positions among the {len(root)} roots")
+        raise ValueError(f"candidates must be positions among the {len(root)} roots")
     if np.any((root < 0) | (root >= len(left))):
-        raise ValueError(f"roots have to be nodes, and there are {len(left)} of these")
+        raise ValueError(f"roots must be nodes, of which there are {len(left)}")
     scores = np.zeros(mask.shape, node_scores.dtype)
     scores[mask] = _tree_totals(node_scores, left, right)[root[chosen]]
     return scores
@@ -270,7 +272,7 @@ def _tree_totals(node_scores: np.ndarray, left: np.ndarray, right: np.ndarray) -
     totals = node_scores.copy()
     for node in range(len(totals)):
         if left[node] >= node or right[node] >= node:
-            raise ValueError("the children of a node have to stand before it")
+            raise ValueError("the children of a node must come before it")
         if left[node] >= 0:
             totals[node] += totals[left[node]]
         if right[node] >= 0:

@@ -1,4 +1,4 @@
-"""Functions that give a loss and its derivative: called with checks, held to finite differences."""
+"""Calls functions that return a loss and its derivative, and checks them by finite differences."""
 
 from __future__ import annotations
 
@@ -15,23 +15,23 @@ ExternalFunction = Callable[..., tuple[Any, Any]]
 
 _COORDINATES, _DIRECTIONS = 1000, 100
 _SMALLER = 8.0
-"""By how much a step is reduced to tell curvature, which shrinks with it, from a kink."""
+"""The factor by which to reduce a step: the effect of curvature shrinks, that of a kink not."""
 _SUSPICIOUS = 1e-3
-"""Slopes left and right that differ by more, relatively, are looked at again."""
+"""Left and right slopes with a larger relative difference are checked again."""
 _ROUNDING = 16 * np.finfo(np.float64).eps
 
 
 class DerivativeReport(NamedTuple):
-    """What `check_external` found.
+    """The result of `check_external`.
 
     Attributes:
         absolute_error: the largest |given − finite difference|.
         relative_error: the largest of those over max(|given|, |finite difference|, the largest
             component of the derivative).
         where: the place of the largest relative error, such as `x[2, 0]` or `direction 7`.
-        checked: how many coordinates or directions were compared.
-        kinks: places where the slopes to the left and to the right differ and the given derivative
-            lies between them, as those of all subgradients do.
+        checked: number of coordinates or directions that were compared.
+        kinks: places where the left and right slopes differ and the given derivative lies between
+            them, as every subgradient does.
     """
 
     absolute_error: float
@@ -49,31 +49,32 @@ def check_external(
     step: float = 6e-6,
     directions: int | None = None,
 ) -> DerivativeReport:
-    """Compare the derivative that `fn` gives with central finite differences in float64.
+    """Compare the derivative that `fn` returns with central finite differences in float64.
 
-    Up to 1000 coordinates are tried one by one. Of more, 100 random directions ±1 are tried, and
-    where one fails, the coordinate is found by bisection. A loss [B] is held to what
-    `external_loss` says: example i may depend on row i alone.
+    Up to 1000 coordinates are checked one by one. For more coordinates, 100 random directions ±1
+    are checked, and if one fails, the coordinate is located by bisection. For a loss [B], example i
+    may depend only on row i, as `external_loss` requires.
 
-    At a kink the derivative has to lie between the slopes on the two sides; there is then no
-    error, but the report names the place. That much is true of every subgradient, but also of some
-    vectors that are none: see "Check it" in docs/kinks.md for more.
+    At a kink the derivative must lie between the slopes on the two sides. This is not an error, but
+    the report lists the place. Every subgradient passes this check, but so do some other vectors:
+    see "Check it" in docs/kinks.md.
 
     Args:
         fn, args: as for `external_loss`, `args` in NumPy.
         x: activations, an array or a nest of arrays; turned into float64.
-        tolerance: largest relative error that is let pass. Errors below 1e-9 · max(1, |x|, |loss|)
-            are put down to rounding: a tiny loss has to be scaled up to be checked well.
-        step: moves of a coordinate, times max(1, |x|). If `fn` computes in float32, something like
+        tolerance: largest relative error that passes. Errors below 1e-9 · max(1, |x|, |loss|) count
+            as rounding, so scale up a tiny loss to check it well.
+        step: how far to move a coordinate, times max(1, |x|). If `fn` computes in float32, try
             `step=1e-2, tolerance=1e-2`.
-        directions: try so many random directions, at least 1, whatever the size of x.
+        directions: number of random directions to check, at least 1, whatever the size of x.
 
     Returns:
-        The largest errors and where they are.
+        The largest errors and their places.
 
     Raises:
-        ValueError: the derivative is wrong; an example's loss depends on another row; `fn` gives
-            different losses for the same x, or results of a wrong form; a setting out of range.
+        ValueError: the derivative is wrong; an example's loss depends on another row; `fn` returns
+            different losses for the same x, or results of a wrong form; or a setting is out of
+            range.
 
     Example:
         >>> def squared(a):
@@ -99,14 +100,14 @@ def check_external(
     absolute, relative, where, kinks = 0.0, 0.0, "x", []
     failures: list[tuple[bool, float, _Move, int]] = []
     for move in moves:
-        found, subgradient = probe.judge(move, step, tolerance)
+        slopes, subgradient = probe.judge(move, step, tolerance)
         if subgradient:
             kinks.append(move.name)
-        worst = int(np.lexsort((found.absolute, found.relative))[-1])
-        error = float(found.relative[worst])
-        if (error, found.absolute[worst]) >= (relative, absolute):
+        worst = int(np.lexsort((slopes.absolute, slopes.relative))[-1])
+        error = float(slopes.relative[worst])
+        if (error, slopes.absolute[worst]) >= (relative, absolute):
             where = move.name
-        absolute = max(absolute, float(found.absolute.max()))
+        absolute = max(absolute, float(slopes.absolute.max()))
         relative = max(relative, error)
         if error > tolerance:
             failures.append((probe.is_foreign(move, worst), error, move, worst))
@@ -128,10 +129,10 @@ class _Move(NamedTuple):
 
 
 class _Slopes(NamedTuple):
-    """For each example [B], or the scalar loss [1]: slopes along a move, and how they differ.
+    """Slopes along a move, for each example [B] or for the scalar loss [1].
 
-    `absolute` is |given − finite difference|; `relative` and `jump` (of the slopes left and right)
-    are what rounding leaves unexplained, over the size of the derivative.
+    `absolute` is |given − finite difference|. `relative` is that error and `jump` the difference of
+    the left and right slopes, both without what rounding explains, over the size of the derivative.
     """
 
     given: np.ndarray
@@ -157,7 +158,7 @@ class _Probe:
         self.per_example = loss.ndim > 0
         self.loss = np.atleast_1d(loss)
         if not np.array_equal(self._losses(self.point), self.loss):
-            raise ValueError(f"{self.name} gives different losses for the same activations")
+            raise ValueError(f"{self.name} returns different losses for the same activations")
         rows = [
             np.indices(s)[0] if self.per_example else np.zeros(s, np.int64) for s in self.shapes
         ]
@@ -166,7 +167,7 @@ class _Probe:
         np.maximum.at(self.largest, self.row, np.abs(self.derivative))
 
     def place(self, coordinate: int) -> str:
-        """A coordinate as people write it."""
+        """The name of a coordinate, such as `x[2, 0]`."""
         number = int(np.searchsorted(self.ends, coordinate, "right"))
         shape, end = self.shapes[number], self.ends[number]
         offset = coordinate - end + int(np.prod(shape))
@@ -175,7 +176,7 @@ class _Probe:
         return f"{array}{index}" if index else array
 
     def judge(self, move: _Move, step: float, tolerance: float) -> tuple[_Slopes, bool]:
-        """Slopes along a move, with no error where a subgradient is given at a kink; whether so."""
+        """Slopes along a move; and whether `fn` gave a subgradient at a kink, which is no error."""
         far = self.slopes(move, step)
         if far.relative.max() <= tolerance and far.jump.max() <= _SUSPICIOUS:
             return far, False
@@ -190,7 +191,7 @@ class _Probe:
         ), bool(fair.any())
 
     def slopes(self, move: _Move, step: float) -> _Slopes:
-        """Differences by a step forward and a step back."""
+        """Slopes by a step forward and a step back."""
         _, coordinates, signs = move
         h = step * max(1.0, np.abs(self.point[coordinates]).max())
         ahead, back = self.point.copy(), self.point.copy()
@@ -220,7 +221,7 @@ class _Probe:
         return not np.any(self.row[move.coordinates] == example)
 
     def explain(self, move: _Move, example: int, step: float) -> str:
-        """What is wrong along a move, by the coordinate that is to blame where one is found."""
+        """A message about the error along a move, reduced to a single coordinate by bisection."""
         while len(move.coordinates) > 1:
             middle = len(move.coordinates) // 2
             halves = [
@@ -235,8 +236,8 @@ class _Probe:
         if self.is_foreign(move, example):
             return (
                 f"{self.name}: the loss of example {example} depends on {place}, in the row of "
-                f"another example, with a slope of {(left + right) / 2:.6g}; a loss for each "
-                "example may depend on its own row alone"
+                f"another example, with a slope of {(left + right) / 2:.6g}; the loss of an "
+                "example may depend only on its own row"
             )
         if _is_kink(far, near)[example]:
             return (
@@ -255,12 +256,12 @@ class _Probe:
         try:
             loss, _ = evaluate(self.fn, arrays, self.structure, self.args, self.per_example)
         except ValueError as error:
-            raise ValueError(f"{error}; this is near x, not at x: a smaller step may do") from error
+            raise ValueError(f"{error}; this is near x, not at x; try a smaller step") from error
         return np.atleast_1d(loss)
 
 
 def _is_kink(far: _Slopes, near: _Slopes) -> np.ndarray:
-    """Whether the slopes left and right stay apart as the step gets smaller, unlike curvature's."""
+    """Whether left and right slopes stay apart as the step shrinks, unlike those of a curve."""
     return (far.jump > _SUSPICIOUS) & (near.jump > far.jump / 2)
 
 
@@ -275,7 +276,7 @@ def evaluate(
     args: Any,
     per_example: bool | None = None,
 ) -> tuple[np.ndarray, list[np.ndarray]]:
-    """What `fn` gives at copies of the arrays, checked: the loss, and a derivative for each array.
+    """Call `fn` with copies of the arrays; return the checked loss and derivatives.
 
     Args:
         fn, args, per_example: as for `external_loss`, in NumPy.
@@ -297,7 +298,7 @@ def evaluate(
     if not isinstance(result, (tuple, list)) or len(result) != 2:
         is_sequence = isinstance(result, (tuple, list))
         form = f"{len(result)} results" if is_sequence else type(result).__name__
-        raise ValueError(f"{name} has to return (loss, derivative), not {form}")
+        raise ValueError(f"{name} must return (loss, derivative), not {form}")
     loss = np.array(result[0], dtype)
     _check_loss(name, loss, arrays, per_example)
     derivatives = [result[1]]
@@ -306,10 +307,10 @@ def evaluate(
             tf.nest.assert_same_structure(structure, result[1], check_types=False)
         except (TypeError, ValueError) as error:
             raise ValueError(
-                f"{name}: the derivative has to be a nest like that of the activations: {error}"
+                f"{name}: the derivative must be a nest like that of the activations: {error}"
             ) from None
         derivatives = tf.nest.flatten(result[1])
-    with np.errstate(over="ignore"):  # an error below, if it is none of fn's
+    with np.errstate(over="ignore"):  # overflow is an error below
         derivatives = [np.array(derivative, dtype) for derivative in derivatives]
     for derivative, array in zip(derivatives, arrays, strict=True):
         if derivative.shape != array.shape:
@@ -326,7 +327,7 @@ def evaluate(
 
 
 def _name(error: Exception, name: str, args: Any) -> None:
-    """Put the name of the function before the message of what it raised."""
+    """Put the name of the function before the message of its exception."""
     if len(error.args) == 1 and isinstance(error.args[0], str):
         hint = ""
         labels = [np.asarray(x) for x in tf.nest.flatten(args)]
@@ -344,19 +345,19 @@ def _check_loss(name: str, loss: np.ndarray, arrays: Any, per_example: bool | No
         wanted = " or ".join(str(shape) for shape in sorted(allowed)) or "one axis 0 for all"
         raise ValueError(
             f"{name} returned a loss of shape {loss.shape} for activations of shape "
-            f"{', '.join(str(x.shape) for x in arrays)}; wanted is {wanted}"
+            f"{', '.join(str(x.shape) for x in arrays)}; expected {wanted}"
         )
     if not np.isfinite(loss).all():
         raise ValueError(f"{name} returned a loss that is not finite in {loss.dtype}: {loss}")
 
 
 def is_one_array(x: Any) -> bool:
-    """Whether x is a list of numbers, maybe in rows: an array, not a nest of arrays."""
+    """Whether x is a list of numbers, possibly nested in rows, and so one array."""
     return type(x) in (list, tuple) and all(map(np.isscalar, tf.nest.flatten(x))) and len(x) > 0
 
 
 def name_of(fn: Any) -> str:
-    """What people call a function by."""
+    """The name of a function for messages."""
     while isinstance(fn, partial):
         fn = fn.func
     return getattr(fn, "__qualname__", None) or type(fn).__name__

@@ -1,8 +1,8 @@
-"""The training objectives and a (sub)gradient of each in NumPy, by the candidates' scores.
+"""The training objectives in NumPy, each with a (sub)gradient with respect to the scores.
 
-All are functions of the scores alone, so that any model can be trained with them: the weights that
-they return, pushed back through the scorer, give a (sub)gradient by its parameters (Danskin's
-theorem for the maxima, the chain rule for the others).
+The objectives depend only on the candidates' scores, so any model can be trained with them.
+Multiply the returned weights by the derivatives of the scores to get a (sub)gradient with respect
+to the model's parameters (by Danskin's theorem for the maxima, by the chain rule for the others).
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ from collections.abc import Callable
 import numpy as np
 
 TIES = ("first", "uniform", "gold")
-"""Which of several highest-scoring candidates a subgradient follows; see `hinge_weights`."""
+"""Rules for which of several tied candidates a subgradient follows; see `hinge_weights`."""
 
 Weights = tuple[np.ndarray, np.ndarray]
 
@@ -26,25 +26,25 @@ def check_tie(tie: str) -> None:
 def hinge_weights(
     scores: np.ndarray, costs: np.ndarray, gold: np.ndarray, mask: np.ndarray, tie: str = "first"
 ) -> Weights:
-    """Structured hinge r = max over candidates (s + Δ) − s(gold), and a subgradient by the scores.
+    """Structured hinge r = max over candidates (s + Δ) − s(gold), and a subgradient of it.
 
-    The NumPy twin of `rnnparse.losses.structured.structured_hinge`; see there for the equation.
+    The NumPy counterpart of `rnnparse.losses.structured_hinge`, which has the equation.
 
     Args:
         scores: float [B, K].
         costs: float [B, K], structured margins Δ, 0 for the gold candidate.
-        gold: int [B], column of the target.
-        mask: bool [B, K], which entries are candidates; others may hold anything, NaN too.
-        tie: where several candidates have exactly the highest s + Δ, the subgradient follows
-            the one of the lowest index (`first`), the mean over all of them (`uniform`), or the
-            gold one if it is among them, which gives zero, else the first (`gold`).
+        gold: int [B], the column of the target.
+        mask: bool [B, K], which entries are candidates. Other entries are ignored, even NaN.
+        tie: if several candidates have exactly the highest s + Δ, the subgradient follows the one
+            of the lowest index (`first`), the mean over all of them (`uniform`), or the gold one
+            if it is tied, which gives zero, and otherwise the first (`gold`).
 
     Returns:
         Violations r [B], ≥ 0 where the gold candidate has no cost, and weights [B, K]: a
         subgradient ∂r/∂scores that sums to 0 over each row. Both are 0 in rows without candidates.
 
     Raises:
-        ValueError: an unknown tie rule.
+        ValueError: the tie rule is unknown.
     """
     check_tie(tie)
     examples = np.arange(len(gold))
@@ -81,8 +81,8 @@ def perceptron_weights(
 ) -> Weights:
     """The perceptron's loss max over candidates s − s(gold): the hinge without a margin.
 
-    The costs do not enter it. Zero where the gold candidate has the highest score, so that scores
-    which are all equal are a minimum.
+    The costs are ignored. The loss is zero if the gold candidate has the highest score, so equal
+    scores are a minimum.
 
     Reference:
         Collins (2002), Discriminative Training Methods for Hidden Markov Models.
@@ -95,8 +95,8 @@ def log_likelihood_weights(
 ) -> Weights:
     """−log of the gold candidate's probability, log Σ exp s − s(gold) (the MMI criterion).
 
-    Arguments and results are those of `hinge_weights`; neither costs nor tie rule enter, since the
-    loss is differentiable everywhere.
+    Arguments and results are as for `hinge_weights`. Costs and tie rule are ignored: the loss is
+    differentiable everywhere.
 
     Reference:
         Bahl et al. (1986), Maximum Mutual Information Estimation; Johnson et al. (1999).
@@ -117,8 +117,8 @@ def risk_weights(
 ) -> Weights:
     """The expected cost Σ p Δ under p = softmax(scores), with its derivative p (Δ − Σ p Δ).
 
-    Arguments and results are those of `hinge_weights`; the tie rule does not enter. The risk is
-    bounded by the highest cost, and not convex in the scores.
+    Arguments and results are as for `hinge_weights`; the tie rule is ignored. The risk is at most
+    the highest cost, and is not convex in the scores.
 
     Reference:
         Smith & Eisner (2006), Minimum Risk Annealing for Training Log-Linear Models.
@@ -150,7 +150,7 @@ OBJECTIVES: dict[str, Callable[..., Weights]] = {
     "mmi": log_likelihood_weights,
     "risk": risk_weights,
 }
-"""The objectives by the names that `rnnparse train --objective` knows."""
+"""The objectives by the names that `rnnparse train --objective` takes."""
 
 MARGINS = ("hinge", "squared-hinge", "perceptron")
-"""Objectives that are 0 where the target leads by its margin."""
+"""Objectives that are 0 if the target leads by its margin."""

@@ -1,7 +1,7 @@
 """Structured losses as TensorFlow operations with explicit subgradients.
 
-All take the same arguments, so that one can stand in for another, and obey the same tie rules. They
-work eagerly, in `tf.function`, with `jit_compile=True`, under `tape.jacobian` and in Keras.
+All losses take the same arguments and tie rules, so they are interchangeable. They work eagerly, in
+`tf.function`, with `jit_compile=True`, under `tape.jacobian` and in Keras.
 """
 
 from __future__ import annotations
@@ -15,32 +15,33 @@ from rnnparse.losses.score_gradients import check_tie
 def structured_hinge(
     scores: tf.Tensor, costs: tf.Tensor, gold: tf.Tensor, mask: tf.Tensor, tie: str = "first"
 ) -> tf.Tensor:
-    """The structured hinge r_i = max_k (s_ik + Δ_ik) − s_i,gold and a subgradient of it.
+    """The structured hinge r_i = max_k (s_ik + Δ_ik) − s_i,gold, with a chosen subgradient.
 
-    Where one candidate alone has the highest s + Δ, r has a gradient: +1 for that candidate's
-    score and −1 for the gold one's. Where several tie (exact equality), every convex combination
-    of them gives a subgradient; `tie` says which is taken. The derivative by the costs follows the
-    same choice; the second derivative is 0, as it is almost everywhere.
+    If a single candidate has the highest s + Δ, r has a gradient: +1 for that candidate's score and
+    −1 for the gold candidate's. If several candidates tie (exact equality), every convex
+    combination of them gives a subgradient, and `tie` chooses one. The derivative with respect to
+    the costs follows the same choice. The second derivative is 0, its value almost everywhere.
 
     Args:
         scores: float [B, K].
         costs: the same dtype, [B, K]: structured margins Δ, 0 for the gold candidate.
-        gold: int [B], column of the target, which must be a candidate.
-        mask: bool [B, K], which entries are candidates; others may hold anything, NaN too.
-        tie: `first`: the candidate of the lowest index; `uniform`: the mean over the tied ones,
-            which is what TensorFlow's reduce_max does; `gold`: the gold one if it is among them,
-            which gives 0, else the first.
+        gold: int [B], the column of the target, which must be a candidate.
+        mask: bool [B, K], which entries are candidates. Other entries are ignored, even NaN.
+        tie: `first` takes the tied candidate of the lowest index; `uniform` the mean over the tied
+            candidates, as TensorFlow's reduce_max does; `gold` the gold candidate if it is tied,
+            which gives 0, and otherwise the first.
 
     Returns:
         r [B], in the dtype of the scores; 0 with gradient 0 in rows without candidates. Loss and
-        gradient are NaN in rows with NaN among the candidates and, within `tf.function`, in rows
-        whose gold column is no candidate.
+        gradient are NaN in rows with a NaN among the candidates and, within `tf.function`, in rows
+        whose gold column is not a candidate.
 
     Raises:
-        ValueError: an unknown tie rule; scores that are not float [B, K]; arguments of other
-            shapes, which are never broadcast; eagerly, a gold column that is no candidate.
-        tf.errors.InvalidArgumentError: sizes that do not fit, in a graph that was traced without
-            them (XLA leaves this check out).
+        ValueError: the tie rule is unknown; the scores are not float [B, K]; another argument does
+            not have the expected shape (nothing is broadcast); or, eagerly, a gold column is not
+            a candidate.
+        tf.errors.InvalidArgumentError: the sizes do not match, in a graph that was traced with
+            unknown sizes (XLA omits this check).
 
     Reference:
         Socher et al. (2013), Parsing with Compositional Vector Grammars, equations 7 to 9;
@@ -62,11 +63,11 @@ def structured_squared_hinge(
 ) -> tf.Tensor:
     """The squared structured hinge r_i², with r_i as in `structured_hinge`.
 
-    Its subgradient by the scores is 2 r w, with the subgradient w of the hinge that `tie` chooses.
-    It is differentiable where r = 0, unlike the hinge, but has kinks wherever candidates tie with
-    r > 0. The second derivative is 2 w wᵀ, which is the Hessian almost everywhere: r is then a
-    residual for the method of Gauss and Newton. Convex as long as no cost of a gold candidate is
-    negative.
+    Its subgradient with respect to the scores is 2 r w, where w is the subgradient of the hinge
+    that `tie` chooses. Unlike the hinge it is differentiable where r = 0, but it has kinks wherever
+    candidates tie with r > 0. The second derivative is 2 w wᵀ, the Hessian almost everywhere, so r
+    can serve as a residual for Gauss–Newton methods. The loss is convex if no gold candidate has a
+    negative cost.
 
     Args:
         scores, costs, gold, mask, tie: as for `structured_hinge`.
@@ -94,13 +95,14 @@ def structured_perceptron(
 ) -> tf.Tensor:
     """The perceptron's loss r_i = max_k s_ik − s_i,gold: the structured hinge without a margin.
 
-    It is 0 as soon as no candidate outscores the gold one, so that scores which are all equal
-    minimise it; there, too, `tie` chooses the subgradient. `gold` stops at such ties, as the
-    perceptron's rule does that updates on errors only.
+    It is 0 if no candidate outscores the gold one, so equal scores are a minimum. `tie` chooses the
+    subgradient there too; with `gold` it is 0, like in the perceptron rule, which updates only on
+    errors.
 
     Args:
         scores, gold, mask, tie: as for `structured_hinge`.
-        costs: anything; it is not read (its derivative is None) and only there for exchange.
+        costs: ignored; its derivative is None. It is an argument so that losses are
+            interchangeable.
 
     Returns:
         r [B] ≥ 0, in the dtype of the scores, and NaN where that of `structured_hinge` is.
@@ -131,7 +133,7 @@ def _hinge(
 
     @tf.custom_gradient
     def chosen(scores: tf.Tensor, costs: tf.Tensor) -> Any:
-        """Weights [B, K] of the maximisers: constant wherever they are differentiable."""
+        """Weights [B, K] of the maximizers, which are constant wherever they are differentiable."""
         augmented, best = augment(scores, costs)
         weights = _share(augmented == best, target, tie)
         return weights, lambda upstream: (tf.zeros_like(scores), tf.zeros_like(costs))
@@ -154,8 +156,7 @@ def _hinge(
 
 
 def _arguments(scores: Any, costs: Any, gold: Any, mask: Any) -> tuple[tf.Tensor, ...]:
-    """The arguments as tensors. What does not fit is refused: where sizes are known, at once,
-    else when the graph runs."""
+    """Convert the arguments to tensors and check them, or let the graph check unknown sizes."""
     scores = tf.convert_to_tensor(scores)
     if not scores.dtype.is_floating or scores.shape.rank != 2:
         raise ValueError(f"scores must be float [B, K], not {scores.dtype.name} {scores.shape}")
@@ -181,14 +182,14 @@ def _target(augmented: tf.Tensor, gold: tf.Tensor, mask: tf.Tensor) -> tf.Tensor
     astray = some & ~tf.reduce_any(mask & (target > 0), axis=1, keepdims=True)
     if tf.executing_eagerly() and tf.reduce_any(astray):
         row = int(tf.argmax(astray[:, 0]))
-        raise ValueError(f"gold[{row}] is {int(gold[row])}, which is no candidate of row {row}")
-    # A maximum over NaN is NaN eagerly, but XLA passes over it.
+        raise ValueError(f"gold[{row}] is {int(gold[row])}, which is not a candidate of row {row}")
+    # The maximum over NaN is NaN eagerly, but XLA ignores NaN.
     undefined = tf.reduce_any(mask & tf.math.is_nan(augmented), axis=1, keepdims=True)
     return tf.where(astray | undefined, tf.constant(float("nan"), target.dtype), target)
 
 
 def _share(tied: tf.Tensor, target: tf.Tensor, tie: str) -> tf.Tensor:
-    """Weights [B, K] over the tied candidates that sum to 1 a row, 0 in rows without any."""
+    """Weights [B, K] of the tied candidates; each row sums to 1, or to 0 without candidates."""
     weights = tf.cast(tied, target.dtype)
     if tie == "uniform":
         return weights / tf.maximum(tf.reduce_sum(weights, axis=1, keepdims=True), 1)

@@ -269,9 +269,9 @@ def test_the_second_derivative_is_an_error_not_zero() -> None:
             first = inner.gradient(loss, x)
         return outer.gradient(first, x)
 
-    with pytest.raises((NotImplementedError, tf.errors.UnimplementedError), match="quartic gives"):
+    with pytest.raises((NotImplementedError, tf.errors.UnimplementedError), match="quartic returns"):
         second(normal(4, 3))
-    with pytest.raises(tf.errors.UnimplementedError, match="quartic gives a loss and its first"):
+    with pytest.raises(tf.errors.UnimplementedError, match="quartic returns a loss and its first"):
         tf.function(second)(normal(4, 3))
 
     @tf.function
@@ -344,7 +344,7 @@ def test_a_wrong_result_is_named_with_its_function(message: str) -> None:
 
 @pytest.mark.parametrize(("fn", "per_example"), [(quartic, False), (mixed, True)])
 def test_a_loss_of_another_kind_than_declared_is_an_error(fn: Any, per_example: bool) -> None:
-    with pytest.raises(ValueError, match=r"wanted is \(4,\)" if per_example else r"wanted is \(\)"):
+    with pytest.raises(ValueError, match=r"expected \(4,\)" if per_example else r"expected \(\)"):
         external_loss(normal(4, 3), fn, per_example=per_example)
 
 
@@ -358,7 +358,7 @@ def test_a_derivative_of_another_nest_is_an_error() -> None:
 
 def test_a_loss_for_each_example_needs_examples_in_all_arrays() -> None:
     x = [normal(4, 3), normal(2)]
-    with pytest.raises(ValueError, match=r"\(4, 3\), \(2,\); wanted is \(\)"):
+    with pytest.raises(ValueError, match=r"\(4, 3\), \(2,\); expected \(\)"):
         external_loss(x, lambda a: (np.sum(a[0], axis=1), a))
 
 
@@ -366,7 +366,7 @@ def test_a_loss_for_each_example_needs_examples_in_all_arrays() -> None:
     "activations", [tf.constant([1, 2]), [tf.constant(1.0), normal(2)], [[1, 2]], []]
 )
 def test_activations_have_to_be_float_tensors(activations: Any) -> None:
-    with pytest.raises(ValueError, match="for quartic have to be float tensors"):
+    with pytest.raises(ValueError, match="for quartic must be float tensors"):
         external_loss(activations, quartic)
 
 

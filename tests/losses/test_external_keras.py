@@ -53,7 +53,7 @@ def test_an_index_that_keras_made_a_float_is_explained() -> None:
 
 def test_a_loss_function_of_keras_has_to_say_whether_it_is_by_examples() -> None:
     model = linear(lambda y, y_pred: external_loss(y_pred, by_index, y))
-    with pytest.raises(ValueError, match=r"by_index gives a loss for each.*per_example=True"):
+    with pytest.raises(ValueError, match=r"by_index returns a loss for each.*per_example=True"):
         model.fit(FEATURES, LABELS, verbose=0)
 
 

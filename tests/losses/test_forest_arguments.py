@@ -29,10 +29,10 @@ def replaced(name: str, place: Any, value: Any) -> np.ndarray:
 
 
 BAD = [
-    (dict(left=replaced("left", 6, 6)), "children of a node have to stand before it"),
-    (dict(right=replaced("right", 6, 10**6)), "children of a node have to stand before it"),
-    (dict(root=replaced("root", 3, 16)), "roots have to be nodes, and there are 16"),
-    (dict(root=replaced("root", 3, -1)), "roots have to be nodes"),
+    (dict(left=replaced("left", 6, 6)), "children of a node must come before it"),
+    (dict(right=replaced("right", 6, 10**6)), "children of a node must come before it"),
+    (dict(root=replaced("root", 3, 16)), "roots must be nodes, of which there are 16"),
+    (dict(root=replaced("root", 3, -1)), "roots must be nodes"),
     (dict(candidates=replaced("candidates", (1, 2), 10)), "positions among the 10 roots"),
     (dict(candidates=replaced("candidates", (1, 2), -1)), "positions among the 10 roots"),
     (dict(right=random_dag(0).right[:-1]), r"\(16,\), \(16,\) and \(15,\)"),
@@ -53,7 +53,7 @@ def test_arrays_that_are_no_forest_are_errors(fields: dict[str, Any], message: s
 @pytest.mark.parametrize("column", [1, -1, -3, 5])
 def test_a_target_that_is_no_candidate_is_an_error(column: int) -> None:
     bad = changed(gold=replaced("gold", 1, column))
-    with pytest.raises(ValueError, match="gold column of sentence 1 is no candidate"):
+    with pytest.raises(ValueError, match="gold column of sentence 1 is not a candidate"):
         conditional_log_likelihood(np.ones(16), bad)
 
 
@@ -61,7 +61,7 @@ def test_scores_and_costs_have_to_fit_and_be_finite() -> None:
     forest, scores = random_dag(0), np.ones(16)
     with pytest.raises(ValueError, match=r"there are \(3,\), \(16,\)"):
         conditional_log_likelihood(scores[:3], forest)
-    with pytest.raises(ValueError, match=r"10 candidates need a cost each; there are \(9,\)"):
+    with pytest.raises(ValueError, match=r"costs must have the shape \(10,\), not \(9,\)"):
         expected_risk(scores, forest, forest.cost[:-1])
     for bad in (np.nan, np.inf, 1e308):
         with pytest.raises(ValueError, match=r"the trees of sentence \d are not all finite"):
@@ -73,9 +73,9 @@ def test_scores_and_costs_have_to_fit_and_be_finite() -> None:
 def test_whole_numbers_are_no_scores() -> None:
     """The loss would be rounded to the dtype of the scores."""
     forest, scores = random_dag(0), np.ones(16, np.int32)
-    with pytest.raises(ValueError, match="have to be float, not int32"):
+    with pytest.raises(ValueError, match="must be float, not int32"):
         conditional_log_likelihood(scores, forest)
-    with pytest.raises(ValueError, match="have to be float, not int32"):
+    with pytest.raises(ValueError, match="must be float, not int32"):
         expected_risk(scores, forest, forest.cost)
 
 

@@ -46,7 +46,7 @@ NO_GOLD = np.array([[True, False, True]] * 4)
 @pytest.mark.parametrize("row", [1, 2, 3])
 def test_a_gold_column_that_is_no_candidate_is_an_error_eagerly(row: int, name: str) -> None:
     scores, gold, mask = np.zeros((2, 3)), GOLD_ASTRAY[[0, row]], NO_GOLD[:2].copy()
-    message = rf"gold\[1\] is {gold[1]}, which is no candidate of row 1"
+    message = rf"gold\[1\] is {gold[1]}, which is not a candidate of row 1"
     with pytest.raises(ValueError, match=message):
         with_gradient(name, (scores, scores, gold, mask), "gold")
     mask[1] = False  # no candidates, no target
