@@ -1,4 +1,4 @@
-"""Telemetry of any Keras model while `fit` trains it."""
+"""Telemetry of any Keras model during `fit`."""
 
 from __future__ import annotations
 
@@ -16,20 +16,20 @@ from rnnparse.telemetry.recorder import RowGradient, Telemetry
 
 
 class TelemetryCallback(keras.callbacks.Callback):
-    """Observes each step of the model's optimiser during `fit`.
+    """Observes each step of the model's optimizer during `fit`.
 
-    Gradients are taken as they come to `optimizer.apply`, before the optimiser clips them, but
-    without the factor by which it has scaled the loss (`mixed_float16`). While it observes, the
-    model is trained without XLA, which cannot call Python; otherwise as it was compiled, eagerly or
-    as a graph. A `fit` that is broken off (Ctrl-C) leaves it so until the end of the next one with
-    such a callback, or until `compile` with another optimiser.
+    It records the gradients that `optimizer.apply` gets, before the optimizer clips them, but
+    without the loss scale of `mixed_float16`. During observation the model is trained without XLA,
+    which cannot call Python; apart from that, eagerly or as a graph, as it was compiled. If `fit`
+    is interrupted (Ctrl-C), this remains so until the end of the next `fit` with such a callback,
+    or until `compile` with another optimizer.
 
     Args:
-        file: gets one JSON line an epoch; what it held before is lost.
-        activations: called after each epoch; gives activations [..., n] by name.
+        file: gets one JSON line per epoch; previous content is overwritten.
+        activations: called after each epoch; returns activations [..., n] by name.
 
     Attributes:
-        records: one an epoch, as `Telemetry.records`; with the epoch's `logs`.
+        records: one per epoch, as `Telemetry.records`, with the epoch's `logs`.
 
     Example:
         >>> hidden = keras.Model(model.inputs, model.layers[0].output)
@@ -52,27 +52,27 @@ class TelemetryCallback(keras.callbacks.Callback):
 
     @property
     def records(self) -> list[dict[str, Any]]:
-        """One an epoch."""
+        """One per epoch."""
         return self._telemetry.records
 
     def on_train_begin(self, logs: Any = None) -> None:
-        """Begin to observe."""
+        """Start to observe."""
         self._telemetry = Telemetry()
         if self._file is not None:
             self._file.write_text("", encoding="utf-8")
-        # A callback whose `fit` was broken off may have left its function.
+        # A callback whose `fit` was interrupted may have left its function here.
         left = vars(self.model.optimizer).get("apply")
         self._jit = getattr(left, "jit_compile", self.model.jit_compile)
         self.model.jit_compile = False
         self._attach()
 
     def on_train_batch_begin(self, batch: int, logs: Any = None) -> None:
-        """Follow the model to another optimiser, which `freeze` and `unfreeze` give it."""
+        """Follow the model to another optimizer, which `freeze` and `unfreeze` give it."""
         if self.model.optimizer is not self._optimizer:
             self._attach()
 
     def on_epoch_end(self, epoch: int, logs: Any = None) -> None:
-        """Close the epoch's record."""
+        """Close the record of the epoch."""
         for name, values in (self._activations() if self._activations else {}).items():
             self._telemetry.add_activations(name, values)
         record = self._telemetry.end_epoch(logs=dict(logs or {}))
@@ -81,7 +81,7 @@ class TelemetryCallback(keras.callbacks.Callback):
                 stream.write(to_json(record) + "\n")
 
     def on_train_end(self, logs: Any = None) -> None:
-        """Leave the model as it was."""
+        """Restore the model."""
         self._detach()
         self.model.jit_compile = self._jit
         self.model.make_train_function(force=True)
@@ -99,10 +99,10 @@ class TelemetryCallback(keras.callbacks.Callback):
                 else trainable_variables
             )
             before = [tf.convert_to_tensor(tensorflow_variable(variable)) for variable in variables]
-            plain = _unscaled(gradients, optimizer)
+            unscaled = _unscaled(gradients, optimizer)
             result = apply(gradients, trainable_variables)
             after = [tf.convert_to_tensor(tensorflow_variable(variable)) for variable in variables]
-            self._observe(_names(variables), plain, before, after)
+            self._observe(_names(variables), unscaled, before, after)
             return result
 
         observed.jit_compile = self._jit  # type: ignore[attr-defined]
@@ -121,15 +121,15 @@ class TelemetryCallback(keras.callbacks.Callback):
         before: Sequence[tf.Tensor],
         after: Sequence[tf.Tensor],
     ) -> None:
-        """Hand a step to the telemetry; in a graph, when the graph runs."""
+        """Pass a step to the telemetry; in a graph, when the graph runs."""
         parts = [_parts(gradient) for gradient in gradients]
         counts = [len(part) for part in parts]
 
         def observe(*arrays: np.ndarray) -> None:
             values = iter(arrays)
-            found = [[next(values) for _ in range(count)] for count in counts]
+            pieces = [[next(values) for _ in range(count)] for count in counts]
             kinds: list[Callable[..., Any]] = [lambda: None, lambda dense: dense, RowGradient]
-            named = {name: kinds[len(g)](*g) for name, g in zip(names, found, strict=True)}
+            named = {name: kinds[len(g)](*g) for name, g in zip(names, pieces, strict=True)}
             old = {name: next(values) for name in names}
             new = {name: next(values) for name in names}
             self._telemetry.before(old, named)
@@ -140,7 +140,7 @@ class TelemetryCallback(keras.callbacks.Callback):
 
 
 def _names(variables: Sequence[Any]) -> list[str]:
-    """Their paths, which are numbered where layers share a name."""
+    """The paths of variables, numbered if layers share a name."""
     paths = [variable.path for variable in variables]
     return [
         f"{path}:{paths[:i].count(path)}" if paths.count(path) > 1 else path
@@ -149,12 +149,12 @@ def _names(variables: Sequence[Any]) -> list[str]:
 
 
 def _unscaled(gradients: Sequence[Any], optimizer: Any) -> list[Any]:
-    """The gradients of the loss, where those of a scaled loss are given."""
+    """The gradients of the unscaled loss."""
     one = tf.ones(())
     scale = optimizer.scale_loss(one)
     if scale is one:
         return list(gradients)
-    # Indexed slices do not come here: Keras cannot divide them by the scale.
+    # Indexed slices do not occur here: Keras cannot divide them by the scale.
     return [g if g is None else g / tf.cast(scale, g.dtype) for g in gradients]
 
 

@@ -1,28 +1,28 @@
-"""What the steps of an optimiser do to the weights: gradients, updates, dead rows, histograms.
+"""Records what the steps of an optimizer do: gradients, updates, dead rows, histograms.
 
-For any training loop over named variables; of this package it needs no parser. An epoch gives a
-record, a plain dict ready for JSON (`null` stands for what is not finite or does not exist):
+Works for any training loop over named variables. Each epoch gives a record, a dict ready for JSON
+(`null` for values that are not finite or do not exist):
 
-    epoch          from 1
-    updates        lists with one number an update: `gradient_norm`, `update_norm`, `weight_norm`
-                   and `update_ratio` over all variables, and what was given to `after`
+    epoch          counted from 1
+    updates        lists with one number per update: `gradient_norm`, `update_norm`, `weight_norm`
+                   and `update_ratio` over all variables, and the values given to `after`
     groups         for each variable:
-        size, rows         components; rows along the first axis
+        size, rows         number of components, and of rows along the first axis
         gradient_norm      Euclidean norm of the gradient
-        update_norm        ‖Δθ‖, of what the step changed
+        update_norm        ‖Δθ‖ of the step
         weight_norm        ‖θ‖ before the step
         update_ratio       ‖Δθ‖/‖θ‖
-        zero_share         share of the components whose derivative is exactly 0; rows that a
-                           sparse gradient leaves out count
-                           (each of these five: `mean`, `min`, `median`, `max`)
-        updates            the same five as lists with one number an update
-        dead_rows          rows without a derivative other than 0 in the whole epoch
-        absent_rows        of all rows those that the data do not have; they are not in dead_rows
-        nonfinite_gradients  components of gradients that were infinite or no number, all updates
+        zero_share         share of components whose derivative is exactly 0, including the rows
+                           that a sparse gradient omits
+                           (each of these five has `mean`, `min`, `median` and `max`)
+        updates            the same five as lists with one number per update
+        dead_rows          number of rows whose derivative is 0 in the whole epoch
+        absent_rows        number of rows that the data do not use; dead_rows excludes them
+        nonfinite_gradients  number of components of gradients that were NaN or infinite
         histogram          of the weights after the epoch: `edges`, `counts`, `nonfinite`
-    activations    for each name given to `add_activations`: see `measure_activations`
+    activations    for each name given to `add_activations`: see `activation_statistics`
 
-Numbers have six digits.
+Numbers are rounded to six significant digits.
 """
 
 from __future__ import annotations
@@ -34,26 +34,26 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from rnnparse.telemetry.statistics import (
+    activation_statistics,
     as_array,
     flat,
     gradient_sums,
     histogram,
-    measure_activations,
-    plain,
+    json_ready,
     step_sums,
     sum_repeated,
     summary,
 )
 
 QUANTITIES = ("gradient_norm", "update_norm", "weight_norm", "update_ratio", "zero_share")
-"""What is measured of each variable at each update."""
+"""The quantities recorded for each variable and update."""
 
 
 class RowGradient(NamedTuple):
-    """A gradient that is zero but for some rows; `tf.IndexedSlices` will do as well.
+    """A gradient that is zero except in some rows, like `tf.IndexedSlices`.
 
     Attributes:
-        indices: int [A]; values of a row that occurs several times are summed up.
+        indices: int [A], the rows; if a row is repeated, its values are summed.
         values: [A, ...].
     """
 
@@ -62,21 +62,21 @@ class RowGradient(NamedTuple):
 
 
 class Telemetry:
-    """Observes the steps of an optimiser, epoch by epoch.
+    """Observes the steps of an optimizer, epoch by epoch.
 
-    Variables are Keras's, TensorFlow's or NumPy arrays; gradients are tensors, arrays, or rows
-    (`tf.IndexedSlices`, `RowGradient`). Nothing is changed. An update costs a pass over the
-    gradient and two over the weights.
+    Variables may be Keras or TensorFlow variables or NumPy arrays. Gradients may be tensors,
+    arrays, `tf.IndexedSlices` or `RowGradient`. Nothing is changed. Each update costs one pass over
+    the gradient and two over the weights.
 
     Args:
-        lazy: the optimiser changes no row that has no gradient, and nothing else changes weights
-            within an epoch. Under sparse gradients only their rows are then read. True of AdaGrad
-            and plain gradient descent, not of momentum or Adam.
-        present: for some variables, bool [R], the rows that the data have.
-        epochs: how many have gone before.
+        lazy: whether the optimizer leaves rows without a gradient unchanged, and nothing else
+            changes the weights within an epoch. Then only the rows of a sparse gradient are read.
+            This is true for AdaGrad and SGD, but not with momentum or for Adam.
+        present: for some variables, bool [R], the rows that the data use.
+        epochs: number of earlier epochs.
 
     Attributes:
-        records: one an epoch; see the head of this module.
+        records: one per epoch; see the description of this module.
 
     Example:
         >>> telemetry = Telemetry()
@@ -108,14 +108,14 @@ class Telemetry:
         self._activations: dict[str, Any] = {}
 
     def before(self, variables: Mapping[str, Any], gradients: Mapping[str, Any]) -> None:
-        """Observe a step that is about to be taken.
+        """Observe the coming step.
 
         Args:
-            variables: those that the step may change, by name.
-            gradients: of the same names; None, or no entry, where there is none.
+            variables: the variables that the step may change, by name.
+            gradients: their gradients by name; None or no entry for a variable without one.
 
         Raises:
-            ValueError: a gradient that is not of the variable's shape.
+            ValueError: a gradient does not have the shape of its variable.
         """
         for name, variable in variables.items():
             if name not in self._groups:
@@ -123,17 +123,17 @@ class Telemetry:
             self._groups[name].before(variable, gradients.get(name))
 
     def after(self, variables: Mapping[str, Any], **values: float) -> dict[str, dict[str, float]]:
-        """Observe the step that has been taken.
+        """Observe the step after it was taken.
 
         Args:
             variables: as given to `before`.
-            values: other numbers of this update, such as its loss, by their names.
+            values: other numbers of this update by name, such as its loss.
 
         Returns:
-            For each variable the quantities of this update.
+            The quantities of this update for each variable.
 
         Raises:
-            ValueError: a variable that has not the shape of the one given to `before`.
+            ValueError: a variable does not have the shape of the one given to `before`.
         """
         squares = [self._groups[name].after(variable) for name, variable in variables.items()]
         gradients = [gradient for gradient, _, _ in squares if gradient is not None]
@@ -150,15 +150,15 @@ class Telemetry:
         }
 
     def note(self, **values: float) -> None:
-        """Add numbers to the last update, by their names."""
+        """Add numbers to the last update, by name."""
         self._updates[-1].update(values)
 
     def add_activations(self, name: str, values: Any) -> None:
-        """Add activations, [..., n] for n units, to the record of this epoch."""
-        self._activations[name] = measure_activations(values)
+        """Add activations of n units, [..., n], to the record of this epoch."""
+        self._activations[name] = activation_statistics(values)
 
     def end_epoch(self, **more: Any) -> dict[str, Any]:
-        """Close the epoch: its record, to which `more` is added; kept in `records`, too."""
+        """Close the epoch, add `more` to its record, and return the record."""
         self.epochs += 1
         names = dict.fromkeys(name for update in self._updates for name in update)
         record = {
@@ -172,7 +172,7 @@ class Telemetry:
             **({"activations": self._activations} if self._activations else {}),
             **more,
         }
-        record = plain(record)
+        record = json_ready(record)
         self.records.append(record)
         self._begin()
         return record
@@ -190,7 +190,7 @@ class _Group:
         self.differentiated = False
         self.nonfinite = 0
         self.series: dict[str, list[float]] = {name: [] for name in QUANTITIES}
-        self._weights: float | None = None  # ‖θ‖² at present, where it is kept up to date
+        self._weights: float | None = None  # ‖θ‖² now, if it is kept up to date
 
     def before(self, variable: Any, gradient: Any) -> None:
         self._check_shape("variable", variable, self.shape)
@@ -218,7 +218,7 @@ class _Group:
         self._before = flat(_values(variable, self._rows, keep=True))
 
     def after(self, variable: Any) -> tuple[float | None, float, float]:
-        """Sums of squares of the gradient, if there is one, the step and the weights before it."""
+        """Sums of squares of the gradient (or None), of the step, and of the weights before it."""
         self._check_shape("variable", variable, self.shape)
         step, old, new = step_sums(self._before, flat(_values(variable, self._rows)))
         del self._before
@@ -234,10 +234,10 @@ class _Group:
         return self._gradient, step, weights
 
     def _check_shape(self, what: str, values: Any, shape: tuple[int, ...]) -> None:
-        # The kernels that sum it up would read and write beyond the arrays.
-        found = tuple(np.shape(values))
-        if found != shape:
-            raise ValueError(f"the {what} must have the shape {shape}, not {found}")
+        # The kernels would read and write beyond the arrays otherwise.
+        actual = tuple(np.shape(values))
+        if actual != shape:
+            raise ValueError(f"the {what} must have the shape {shape}, not {actual}")
 
     def record(self, variable: Any) -> dict[str, Any]:
         present = np.ones(self.count, bool) if self.present is None else self.present
@@ -256,7 +256,7 @@ class _Group:
 
 def _norms(gradient: float | None, step: float, weights: float) -> dict[str, float]:
     """The four norms, from sums of squares."""
-    update, weight = math.sqrt(step), math.sqrt(max(weights, 0.0))  # a running sum may fall short
+    update, weight = math.sqrt(step), math.sqrt(max(weights, 0.0))  # running sums may be < 0
     return {
         "gradient_norm": math.nan if gradient is None else math.sqrt(gradient),
         "update_norm": update,
@@ -266,7 +266,7 @@ def _norms(gradient: float | None, step: float, weights: float) -> dict[str, flo
 
 
 def _values(variable: Any, rows: np.ndarray | None = None, keep: bool = False) -> np.ndarray:
-    """A variable's values, or some rows of them; later steps change them unless `keep`."""
+    """The values of a variable, or of some rows; with `keep`, later steps do not change them."""
     if isinstance(variable, np.ndarray):
         values = variable if rows is None else variable[rows]
         return values.copy() if keep and rows is None else values
@@ -276,8 +276,8 @@ def _values(variable: Any, rows: np.ndarray | None = None, keep: bool = False) -
     value = tensorflow_variable(variable)
     if not isinstance(value, tf.Variable):
         return as_array(value if rows is None else tf.gather(value, rows))
-    # These take half the time of `read_value` and `tf.gather`, which count where variables are
-    # small. A tensor is a snapshot: as long as it is held, the variable gets other memory.
+    # These take half the time of `read_value` and `tf.gather`, which matters for small variables.
+    # The tensor is a snapshot: while it exists, the variable gets new memory.
     source = {"resource": value.handle, "dtype": value.dtype}
     if rows is None:
         return as_array(tf.raw_ops.ReadVariableOp(**source))

@@ -1,4 +1,4 @@
-"""What telemetry measures of arrays: sums over gradients and steps, histograms, activations."""
+"""Statistics for telemetry: sums over gradients and steps, histograms, activations."""
 
 from __future__ import annotations
 
@@ -11,24 +11,24 @@ from rnnparse.compiled import njit
 from rnnparse.threads import apart
 
 BINS = 40
-"""Bins of a histogram."""
+"""Number of bins of a histogram."""
 
 SATURATED = 0.99
-"""A tanh unit counts as saturated where its magnitude is above this."""
+"""A tanh unit counts as saturated if its magnitude is above this."""
 
-DIGITS = 6  # significant ones in records
+DIGITS = 6  # significant digits in records
 
 _LARGEST = np.finfo(np.float64).max
 
 
 def as_array(values: Any) -> np.ndarray:
-    """An array, or a tensor as an array without a copy."""
+    """Convert a tensor to an array without a copy."""
     single = hasattr(values, "numpy") and len(values.shape) == 0
-    return np.asarray(values.numpy() if single else values)  # a bfloat16 is not given otherwise
+    return np.asarray(values.numpy() if single else values)  # necessary for bfloat16
 
 
 def flat(values: Any) -> np.ndarray:
-    """Values as contiguous rows, [R, m], in float32 or float64; a vector as rows of one."""
+    """Values as contiguous rows [R, m] in float32 or float64; the rows of a vector have m = 1."""
     array = as_array(values)
     if array.dtype not in (np.float32, np.float64):
         array = array.astype(np.float32)
@@ -36,7 +36,7 @@ def flat(values: Any) -> np.ndarray:
     return np.ascontiguousarray(array).reshape(rows, int(np.prod(array.shape[1:])))
 
 
-# The sums may be reordered, so that the loops are vectorised: once and for all, when compiled.
+# fastmath lets the compiler reorder the sums, so that it vectorizes the loops.
 @apart
 @njit(cache=True, nogil=True, error_model="numpy", fastmath={"reassoc", "contract"})
 def gradient_sums(gradient: np.ndarray, touched: np.ndarray) -> tuple[float, int, int]:
@@ -44,11 +44,11 @@ def gradient_sums(gradient: np.ndarray, touched: np.ndarray) -> tuple[float, int
 
     Args:
         gradient: float [R, m].
-        touched: bool [R], set where a component of the row is not zero.
+        touched: bool [R], an output: whether a row has a nonzero component.
 
     Returns:
-        The sum of squares in float64, how many components are not exactly zero, and how many are
-        not finite.
+        The sum of squares in float64, the number of nonzero components, and the number of
+        components that are not finite.
     """
     square, others, finite = 0.0, 0, 0
     for i in range(len(gradient)):
@@ -66,7 +66,7 @@ def gradient_sums(gradient: np.ndarray, touched: np.ndarray) -> tuple[float, int
 @apart
 @njit(cache=True, nogil=True, error_model="numpy", fastmath={"reassoc", "contract"})
 def step_sums(before: np.ndarray, after: np.ndarray) -> tuple[float, float, float]:
-    """Sums of squares of a step, of the weights before it and of those after it, in float64.
+    """Sums of squares of a step, of the weights before it, and of the weights after it.
 
     Args:
         before, after: float [R, m].
@@ -82,7 +82,7 @@ def step_sums(before: np.ndarray, after: np.ndarray) -> tuple[float, float, floa
 
 
 def sum_repeated(indices: Any, values: Any) -> tuple[np.ndarray, np.ndarray]:
-    """The rows of a row-sparse gradient without repetition, and the sum of the values for each.
+    """The distinct rows of a row-sparse gradient, and the sum of the values of each.
 
     Args:
         indices: int [A].
@@ -133,7 +133,7 @@ def _count(values: np.ndarray, edges: np.ndarray, unit: float) -> np.ndarray:
         x = np.float64(values[i])
         if abs(x) <= _LARGEST:
             place = min(max(int((x / unit - low) * scale), 0), bins - 1)
-            # Rounding may be off by one.
+            # Correct for rounding, which may be off by one.
             while place > 0 and x < edges[place]:
                 place -= 1
             while place < bins - 1 and x >= edges[place + 1]:
@@ -143,21 +143,21 @@ def _count(values: np.ndarray, edges: np.ndarray, unit: float) -> np.ndarray:
 
 
 def histogram(values: Any) -> dict[str, Any]:
-    """Counts of the finite values in `BINS` bins of equal width.
+    """Count the finite values in `BINS` bins of equal width.
 
     Args:
         values: any float array.
 
     Returns:
-        `edges`, BINS + 1 numbers, and `counts`, BINS of them; both empty without finite values.
-        `nonfinite`: how many values are not finite.
+        `edges`, BINS + 1 numbers, and `counts`, BINS numbers; both are empty without finite values.
+        `nonfinite`, the number of values that are not finite.
     """
     array = flat(values).ravel()
     low, high, count = _finite_range(array)
     nonfinite = len(array) - count
     if not count:
         return {"edges": [], "counts": [], "nonfinite": nonfinite}
-    # In units of the greatest magnitude, so that no width overflows or vanishes.
+    # In units of the largest magnitude, so that no width overflows or vanishes.
     unit = max(-low, high) or 1.0
     if high / unit - low / unit < 1e-9:
         low, high = low - 0.5 * unit, high + 0.5 * unit
@@ -167,21 +167,21 @@ def histogram(values: Any) -> dict[str, Any]:
     return {"edges": edges.tolist(), "counts": counts.tolist(), "nonfinite": nonfinite}
 
 
-def measure_activations(values: Any, threshold: float = SATURATED) -> dict[str, Any]:
-    """How far the units of a layer are used.
+def activation_statistics(values: Any, threshold: float = SATURATED) -> dict[str, Any]:
+    """How much of their range the units of a layer use.
 
     Args:
         values: activations, float [N, n] or [..., n]: N observations of n units.
-        threshold: a unit whose magnitude is above it counts as saturated.
+        threshold: activations of a larger magnitude count as saturated.
 
     Returns:
-        `observations` N and `units` n; `saturated`, the share of activations that are;
-        `dead_units`, how many units are saturated in every observation, or the same in all of
-        them; `magnitude`, the mean of the absolute values; and those of `histogram`.
+        `observations` N and `units` n; `saturated`, the share of saturated activations;
+        `dead_units`, the number of units that are saturated, or constant, in all observations;
+        `magnitude`, the mean absolute value; and the `histogram`.
 
     Example:
-        >>> found = measure_activations(np.tanh([[0.0, 9.0], [0.5, 9.0], [1.0, -9.0]]))
-        >>> found["saturated"], found["dead_units"]
+        >>> statistics = activation_statistics(np.tanh([[0.0, 9.0], [0.5, 9.0], [1.0, -9.0]]))
+        >>> statistics["saturated"], statistics["dead_units"]
         (0.5, 1)
     """
     array = np.asarray(values)
@@ -203,12 +203,12 @@ def measure_activations(values: Any, threshold: float = SATURATED) -> dict[str, 
     }
 
 
-def plain(value: Any) -> Any:
-    """A record ready for JSON: numbers of `DIGITS` digits, None for those that are not finite."""
+def json_ready(value: Any) -> Any:
+    """Make a record ready for JSON: round to `DIGITS` digits; NaN and infinity become None."""
     if isinstance(value, dict):
-        return {name: plain(member) for name, member in value.items()}
+        return {name: json_ready(member) for name, member in value.items()}
     if isinstance(value, (list, tuple, np.ndarray)):
-        return [plain(member) for member in value]
+        return [json_ready(member) for member in value]
     if isinstance(value, (float, np.floating)):
         return float(f"{value:.{DIGITS}g}") if np.isfinite(value) else None
     if isinstance(value, (np.integer, np.bool_)):

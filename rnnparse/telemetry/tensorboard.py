@@ -15,15 +15,15 @@ from rnnparse.files import make_writable
 
 CURVES = ("loss", "objective", "violated", "dev_f1", "beta", "seconds")
 
-_CONSTANT = ("size", "rows", "observations", "units")  # in records, but no curves
+_CONSTANT = ("size", "rows", "observations", "units")  # numbers in records that never change
 
 
 def require_tensorboard(folder: str | None) -> None:
-    """Check at once that logs can be written to a folder, if one is given.
+    """Check that logs can be written to a folder, if one is given.
 
     Raises:
         MissingExtraError: TensorBoard is not installed.
-        ConfigError: the folder cannot be made or written to.
+        ConfigError: the folder cannot be created or written to.
     """
     if folder is None:
         return
@@ -34,7 +34,7 @@ def require_tensorboard(folder: str | None) -> None:
 
 def _make_folder(folder: Path) -> None:
     try:
-        os.fspath(folder).encode("utf-8")  # TensorFlow takes no other names
+        os.fspath(folder).encode("utf-8")  # TensorFlow accepts no other names
         make_writable(folder)
     except (OSError, UnicodeError) as error:
         if isinstance(error, UnicodeError):
@@ -42,12 +42,12 @@ def _make_folder(folder: Path) -> None:
         else:
             reason = "it is a file" if isinstance(error, FileExistsError) else error.strerror
         raise ConfigError(
-            f"cannot write logs for TensorBoard to {folder}: {reason}; give another folder"
+            f"cannot write logs for TensorBoard to {folder}: {reason}; choose another folder"
         ) from error
 
 
 class TensorBoardLog:
-    """Writes one point an epoch for each curve; does nothing where no folder is given."""
+    """Writes one point per epoch for each curve; does nothing without a folder."""
 
     def __init__(self, folder: str | None, name: str) -> None:
         self._writer = None
@@ -83,11 +83,11 @@ class TensorBoardLog:
 
 
 def write_record(record: Mapping[str, Any]) -> None:
-    """Write a record of `Telemetry` to TensorFlow's present summary writer.
+    """Write a record of `Telemetry` to TensorFlow's current summary writer.
 
-    Tags are `QUANTITY/NAME`, so that a quantity of all variables stands together: the mean over
-    the epoch's updates of each quantity, the counts, and histograms as `weights/NAME` and
-    `activations/NAME`.
+    The tags are `QUANTITY/NAME`, so that TensorBoard shows a quantity of all variables together.
+    They have the mean of each quantity over the updates of the epoch, and the counts. Histograms
+    have the tags `weights/NAME` and `activations/NAME`.
 
     Example:
         >>> with tf.summary.create_file_writer("logs").as_default():
@@ -105,7 +105,7 @@ def write_record(record: Mapping[str, Any]) -> None:
 
 
 def _scalars(record: Mapping[str, Any]) -> Iterator[tuple[str, float]]:
-    """Tags and values of all single numbers of a record."""
+    """Tags and values of all scalars of a record."""
     for members in (record["groups"], record.get("activations", {})):
         for name, member in members.items():
             for quantity, value in member.items():
@@ -118,7 +118,7 @@ def _scalars(record: Mapping[str, Any]) -> Iterator[tuple[str, float]]:
 
 
 def _write_histogram(tag: str, histogram: Mapping[str, Any], step: int) -> None:
-    """Write counts as they are; `tf.summary.histogram` wants the values themselves."""
+    """Write a histogram from its counts; `tf.summary.histogram` takes only the values."""
     from tensorboard.plugins.histogram.metadata import (  # type: ignore[import-untyped]
         create_summary_metadata,
     )

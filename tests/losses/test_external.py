@@ -269,7 +269,7 @@ def test_the_second_derivative_is_an_error_not_zero() -> None:
             first = inner.gradient(loss, x)
         return outer.gradient(first, x)
 
-    with pytest.raises((NotImplementedError, tf.errors.UnimplementedError), match="quartic returns"):
+    with pytest.raises((NotImplementedError, tf.errors.UnimplementedError), match="quartic ret"):
         second(normal(4, 3))
     with pytest.raises(tf.errors.UnimplementedError, match="quartic returns a loss and its first"):
         tf.function(second)(normal(4, 3))

@@ -12,7 +12,7 @@ import pytest
 from rnnparse._tensorflow import keras, tf
 from rnnparse.telemetry.keras_callback import TelemetryCallback
 from rnnparse.telemetry.recorder import QUANTITIES, Telemetry
-from rnnparse.telemetry.statistics import measure_activations
+from rnnparse.telemetry.statistics import activation_statistics
 
 # After _tensorflow, so that TensorFlow starts quietly.
 from rnnparse.optim.freezing import freeze, unfreeze  # isort: skip
@@ -167,7 +167,7 @@ def test_a_file_has_a_line_an_epoch_and_the_model_can_be_saved(tmp_path: Path) -
     loaded = keras.models.load_model(tmp_path / "2.keras")
     np.testing.assert_array_equal(loaded(x), model(x))
     found = watch.records[-1]["activations"]["hidden"]
-    expected = measure_activations(hidden(x))
+    expected = activation_statistics(hidden(x))
     assert found["magnitude"] == pytest.approx(expected["magnitude"], rel=1e-5)
     assert found["observations"] == 20 and found["histogram"]["counts"]
 

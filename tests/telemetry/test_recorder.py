@@ -15,7 +15,7 @@ from hypothesis.extra.numpy import arrays
 
 from rnnparse._tensorflow import keras, tf
 from rnnparse.telemetry.recorder import QUANTITIES, RowGradient, Telemetry
-from rnnparse.telemetry.statistics import BINS, histogram, measure_activations
+from rnnparse.telemetry.statistics import BINS, activation_statistics, histogram
 
 # After _tensorflow, so that TensorFlow starts quietly.
 from rnnparse.optim.adagrad import AdaGrad  # isort: skip
@@ -311,19 +311,19 @@ def test_activations_by_a_plain_count() -> None:
     values[:, 2] = np.where(values[:, 2] > 0, 0.999, -0.995)  # saturated, at either end
     values[:, 3] = 0.995
     values[0, 3] = 0.9
-    found = measure_activations(values)
+    found = activation_statistics(values)
     assert (found["observations"], found["units"], found["dead_units"]) == (50, 6, 2)
     assert found["saturated"] == np.mean([abs(x) > 0.99 for x in values.ravel()])
     assert found["magnitude"] == pytest.approx(np.abs(values).mean())
     assert sum(found["histogram"]["counts"]) == 300
-    loose = measure_activations(values.reshape(5, 10, 6), threshold=0.5)
+    loose = activation_statistics(values.reshape(5, 10, 6), threshold=0.5)
     assert loose["saturated"] > found["saturated"] and loose["observations"] == 50
 
 
 @pytest.mark.parametrize(("rows", "dead"), [(0, 0), (1, 1)])
 def test_few_activations(rows: int, dead: int) -> None:
     """One observation says nothing of a unit that it does not find saturated."""
-    found = measure_activations(np.array([[0.5, 0.999]])[:rows])
+    found = activation_statistics(np.array([[0.5, 0.999]])[:rows])
     assert (found["observations"], found["dead_units"]) == (rows, dead)
     telemetry = Telemetry()
     telemetry.add_activations("few", np.array([[0.5, 0.999]])[:rows])

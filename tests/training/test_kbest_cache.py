@@ -200,7 +200,7 @@ def test_an_unwritable_home_is_replaced_with_one_note(
     assert folders == {private_folder()} and private_folder().parent == tmp_path
     (record,) = caplog.records
     assert "cannot write k-best lists" in record.getMessage()
-    assert "name another folder with --cache" in record.getMessage()
+    assert "choose another with --cache" in record.getMessage()
 
 
 def test_lists_that_cannot_be_kept_are_made_all_the_same(
