@@ -157,7 +157,7 @@ def _objective(
     residuals = _detrended(curve, 32)
     swing = _amplitude(_detrended(curve, 4))
     signs, wave = sign_changes(residuals, cycle), strongest_wave(residuals)
-    pace, slows = _pace(curve)
+    pace, slows = _pace(curve, ends.line)
     level = abs(ends.end) or math.nan
     values: Values = {
         "curve": curve,
@@ -203,12 +203,12 @@ def _amplitude(residuals: np.ndarray) -> float:
     return math.sqrt(2 * float(residuals @ residuals) / max(1, len(residuals) - 3))
 
 
-def _pace(curve: np.ndarray) -> tuple[float, bool]:
+def _pace(curve: np.ndarray, last: Trend | None) -> tuple[float, bool]:
     """Slope of the last half over that of the first, and whether it is clearly less steep."""
     middle = len(curve) // 2
-    if middle < LEAST_POINTS:
+    if last is None or middle < LEAST_POINTS:
         return math.nan, False
-    first, last = trend(curve[:middle], middle), trend(curve, middle)
+    first = trend(curve[:middle], middle)
     change = abs(first.slope) - abs(last.slope)
     slows = change > 2 * math.hypot(first.slope_error, last.slope_error)
     return (last.slope / first.slope if first.slope else math.nan), slows

@@ -42,12 +42,12 @@ def test_extremes_and_means_of_a_long_curve_are_kept(values: list[float | None],
     drawn = downsample(values, edges)
     for i, (low, high) in enumerate(pairwise(edges)):
         part = [value for value in values[low:high] if value is not None]
-        found = [drawn[name][i] for name in ("low", "mean", "high")]
+        bins = [drawn[name][i] for name in ("low", "mean", "high")]
         if not part:
-            assert found == [None, None, None]
+            assert bins == [None, None, None]
         else:
             expected = [min(part), float(np.mean(part)), max(part)]
-            assert found == pytest.approx(expected, rel=1e-4, abs=1e-4)
+            assert bins == pytest.approx(expected, rel=1e-4, abs=1e-4)
 
 
 def test_a_curve_that_ended_early_has_fewer_bins() -> None:

@@ -72,7 +72,7 @@ def test_labels_from_means_of_epochs_never_contradict_the_known_answer(
     for epochs in (3, 5, 8, 15):
         rates = [10.0**exponent for exponent in range(-5, 2)]
         runs = [run(made, name, rate, epochs) for name in optimizers for rate in rates]
-        labels = [found.label for found in diagnose_all([one.record for one in runs])]
+        labels = [diagnosis.label for diagnosis in diagnose_all([one.record for one in runs])]
         wrong = list(contradictions(runs, labels))
         assert not wrong, wrong[:3]
         assert len(set(labels)) >= 2
@@ -95,9 +95,9 @@ def test_a_run_far_above_the_start_of_its_problem_has_diverged() -> None:
         healthy,
         [one | {"config": {**one["config"], "optimizer": "sgd"}} for one in healthy],
     ):
-        found = diagnose_all([wild, *others])[0]
-        assert found.label == "diverged" and found.evidence["start"] == 2.0
-        assert values_of(found, "grew")["times"] > 100
+        diagnosis = diagnose_all([wild, *others])[0]
+        assert diagnosis.label == "diverged" and diagnosis.evidence["start"] == 2.0
+        assert values_of(diagnosis, "grew")["times"] > 100
     by_updates = healthy[0] | {"updates": {"loss": [2.1, 2.0, 1.9, 1.9, 1.8]}, "epochs": []}
     assert diagnose_all([wild, by_updates])[0].label == "diverged"
     assert diagnose(by_epochs(1.0, 2.0, *(677.0, 812.0, 590.0), first=0)).label == "diverged"
@@ -106,15 +106,15 @@ def test_a_run_far_above_the_start_of_its_problem_has_diverged() -> None:
 def test_a_slow_rate_has_not_diverged_although_others_fall_fast() -> None:
     slow = by_epochs(1e-6, *(5.0 - 0.001 * i for i in range(6)))
     fast = [by_epochs(rate, 0.3, 0.12, 0.11, 0.1, 0.1, 0.1) for rate in (0.01, 0.1)]
-    labels = [found.label for found in diagnose_all([slow, *fast])]
+    labels = [diagnosis.label for diagnosis in diagnose_all([slow, *fast])]
     assert labels == ["too few updates", "converged", "converged"]
 
 
 def test_a_few_epochs_that_went_far_are_not_too_few_updates() -> None:
     slow = by_epochs(1e-6, 15.0, 14.9, 14.9)
-    found = diagnose_all([slow, by_epochs(0.1, 3.9, 0.5, 0.36), by_epochs(0.3, 3.0, 0.4, 0.3)])
-    assert [one.label for one in found] == ["too few updates", "improving", "improving"]
-    assert values_of(found[1], "went_in")["share"] == pytest.approx(1, abs=0.01)
+    diagnoses = diagnose_all([slow, by_epochs(0.1, 3.9, 0.5, 0.36), by_epochs(0.3, 3.0, 0.4, 0.3)])
+    assert [one.label for one in diagnoses] == ["too few updates", "improving", "improving"]
+    assert values_of(diagnoses[1], "went_in")["share"] == pytest.approx(1, abs=0.01)
 
 
 def falling(values: np.ndarray, **updates: list[float]) -> dict[str, Any]:
@@ -127,43 +127,43 @@ def study(problem: tuple[Step, np.ndarray], rates: list[float], updates: int) ->
 
 @pytest.mark.parametrize("updates", [8, 12, 20, 31, 64, 500])
 def test_the_best_rates_of_a_quadratic_do_not_oscillate(updates: int) -> None:
-    labels = [found.label for found in study(quadratic(1), [0.5, 0.7, 1.0, 1.3], updates)]
+    labels = [diagnosis.label for diagnosis in study(quadratic(1), [0.5, 0.7, 1.0, 1.3], updates)]
     assert labels == ["converged"] * 4
 
 
 @pytest.mark.parametrize("updates", [20, 200])
 def test_rates_of_a_quadratic_are_labelled_by_their_bound(updates: int) -> None:
-    found = study(quadratic(100), [1e-6, 1e-3, 1.0, 1.99, 2.2, 3.0], updates)
-    labels = [one.label for one in found]
+    diagnoses = study(quadratic(100), [1e-6, 1e-3, 1.0, 1.99, 2.2, 3.0], updates)
+    labels = [one.label for one in diagnoses]
     assert labels[:2] == ["too few updates"] * 2
     assert {labels[2], labels[3]} <= {"converged", "improving"}
     assert labels[4:] == ["diverged"] * 2
-    assert all("best_rate" in codes(one) for one in (found[0], found[5]))
+    assert all("best_rate" in codes(one) for one in (diagnoses[0], diagnoses[5]))
 
 
 @pytest.mark.parametrize("updates", [5, 20, 200])
 def test_rates_that_are_all_too_small_have_not_converged(updates: int) -> None:
-    found = study(quadratic(100), [1e-9, 1e-8, 1e-7], updates)
-    assert {one.label for one in found} == {"too few updates"}
+    diagnoses = study(quadratic(100), [1e-9, 1e-8, 1e-7], updates)
+    assert {one.label for one in diagnoses} == {"too few updates"}
     assert {one.label for one in study(quadratic(100), [1e-9], updates)} == {"too few updates"}
 
 
 def test_a_constant_alone_in_its_study_has_not_converged() -> None:
     values = {"objective": [3.0] * 80, "update_ratio": [0.01] * 80}
     record = {"config": {"rate": 1.0}, "updates": values, "epochs": []}
-    assert [found.label for found in diagnose_all([record, record])] == ["stalled"] * 2
+    assert [diagnosis.label for diagnosis in diagnose_all([record, record])] == ["stalled"] * 2
 
 
 @pytest.mark.parametrize("name", ["learning_rate", "rate", "lr", "step_size", "eta"])
 def test_every_usual_name_of_the_rate_is_recognized(name: str) -> None:
     step, start = quadratic(1)
     low, high = (descend(step, start, rate, 300, name) for rate in (1e-4, 0.5))
-    found = diagnose_all([low, high])
-    assert found[0].evidence["reference"] == found[1].evidence["end"]
-    assert "reference" not in found[1].evidence
+    diagnoses = diagnose_all([low, high])
+    assert diagnoses[0].evidence["reference"] == diagnoses[1].evidence["end"]
+    assert "reference" not in diagnoses[1].evidence
     read = name.replace("_", " ")
-    assert Advice("best_rate", rate=f"{read} 0.5") in found[0].notes
-    assert "best_rate" not in codes(found[1])
+    assert Advice("best_rate", rate=f"{read} 0.5") in diagnoses[0].notes
+    assert "best_rate" not in codes(diagnoses[1])
     alone = diagnose_all([low, high | {"config": {name: 0.5, "width": 8}}])
     assert "reference" not in alone[0].evidence
 
@@ -182,8 +182,8 @@ def test_a_rate_is_advised_only_if_no_seed_diverges() -> None:
     assert values_of(diagnose_all([slow, fast, fastest])[0], "best_rate")["rate"] == "rate 1"
     apart = descend(step, start, 3.0, 100, seed=1) | {"config": {"rate": 1.0}}
     assert apart["status"] == "diverged"
-    found = diagnose_all([slow, fast, fastest, apart])
-    assert all(Advice("best_rate", rate="rate 0.01") in found[i].notes for i in (0, 3))
+    diagnoses = diagnose_all([slow, fast, fastest, apart])
+    assert all(Advice("best_rate", rate="rate 0.01") in diagnoses[i].notes for i in (0, 3))
     assert "best_rate" not in codes(diagnose_all([fastest, apart])[1])
 
 
@@ -193,7 +193,7 @@ def test_a_few_noisy_updates_that_still_fall_have_not_converged(updates: int) ->
     for seed in range(20):
         step, start = logistic(20)
         records = [descend(step, start, rate, updates, seed=seed) for rate in (1e-3, 1e-2, 0.1)]
-        labels.update(found.label for found in diagnose_all(records))
+        labels.update(diagnosis.label for diagnosis in diagnose_all(records))
     assert labels["converged"] <= 2, labels
 
 
@@ -233,9 +233,9 @@ def test_noise_alone_rarely_counts_as_growth() -> None:
 
 def test_a_fall_in_the_first_few_of_many_updates_is_detected() -> None:
     values = 0.1 + 0.9 * 0.5 ** np.arange(5000)
-    found = diagnose({"updates": {"objective": values.tolist()}})
-    assert found.label == "converged"
-    assert found.evidence["start"] == 1.0
+    diagnosis = diagnose({"updates": {"objective": values.tolist()}})
+    assert diagnosis.label == "converged"
+    assert diagnosis.evidence["start"] == 1.0
     rng = np.random.default_rng(6)
     noisy = diagnose({"updates": {"objective": (1 + 0.3 * rng.normal(size=5000)).tolist()}})
     assert noisy.evidence["start"] == pytest.approx(1.0, abs=0.1)
@@ -253,11 +253,11 @@ def test_noise_around_an_optimum_near_0_is_not_oscillation(updates: int) -> None
 def test_a_fall_that_ends_above_the_start_asks_for_shorter_steps() -> None:
     t = np.arange(40)
     back = np.where(t < 4, 1.0, 1.1 + 8 * np.exp(-(t - 4) / 12))
-    found = diagnose(falling(back) | {"config": {"lr": 0.5}})
-    assert found.label in ("improving", "diverged")
-    change = values_of(found, "change_rate")
+    diagnosis = diagnose(falling(back) | {"config": {"lr": 0.5}})
+    assert diagnosis.label in ("improving", "diverged")
+    change = values_of(diagnosis, "change_rate")
     assert change["factor"] < 1 and change["rate"] == 0.5
-    assert all(note.values.get("share", 0) >= 0 for note in found.notes)
+    assert all(note.values.get("share", 0) >= 0 for note in diagnosis.notes)
 
 
 def test_a_validation_loss_that_rises_is_overfitting() -> None:
@@ -273,7 +273,7 @@ def test_a_validation_loss_that_rises_is_overfitting() -> None:
             for i, noise in enumerate(rng.normal(size=20))
         ]
         labels.append(diagnose({"updates": {}, "epochs": epochs}))
-    assert [found.label for found in labels] == ["improving", "overfitting"]
+    assert [diagnosis.label for diagnosis in labels] == ["improving", "overfitting"]
     assert labels[1].evidence["dev_drop"] == pytest.approx(0.4, abs=0.05)
     assert values_of(labels[1], "val_loss_got_worse")["drop"] == labels[1].evidence["dev_drop"]
     assert "stop" in codes(labels[1])
@@ -282,15 +282,15 @@ def test_a_validation_loss_that_rises_is_overfitting() -> None:
 @pytest.mark.parametrize("first", [0.0, 1e-7, 0.3])
 def test_zero_gradients_are_reported_whenever_they_begin(first: float) -> None:
     zeros = [first] + [0.0] * 59
-    found = diagnose(falling(np.full(60, 0.5), update_ratio=zeros, gradient_norm=zeros))
-    assert found.label == "stalled"
-    assert found.notes[0] == Finding("zero_gradients")
+    diagnosis = diagnose(falling(np.full(60, 0.5), update_ratio=zeros, gradient_norm=zeros))
+    assert diagnosis.label == "stalled"
+    assert diagnosis.notes[0] == Finding("zero_gradients")
 
 
 def test_longer_steps_are_not_advised_if_the_weights_already_moved_far() -> None:
     rng = np.random.default_rng(9)
     curve = 5.0 + 0.3 * rng.normal(size=12) - 0.01 * np.arange(12)
     for ratio, longer in ((1e-4, True), (0.3, False)):
-        found = diagnose(falling(curve, update_ratio=[ratio] * 12) | {"config": {"lr": 0.1}})
-        factors = [one.values["factor"] for one in found.notes if one.code == "change_rate"]
-        assert any(factor > 1 for factor in factors) == longer, found
+        diagnosis = diagnose(falling(curve, update_ratio=[ratio] * 12) | {"config": {"lr": 0.1}})
+        factors = [one.values["factor"] for one in diagnosis.notes if one.code == "change_rate"]
+        assert any(factor > 1 for factor in factors) == longer, diagnosis

@@ -77,9 +77,9 @@ def test_curves_by_epochs_are_judged_like_those_by_updates(label: str, epochs: i
         record["epochs"] = [{"epoch": i + 1, "objective": v} for i, v in enumerate(values)]
         if label == "stalled":
             record["updates"] = {"update_ratio": ratios}
-        found = diagnose(record)
-        assert found.evidence.get("unit", "epoch") == "epoch"
-        labels[found.label] += 1
+        diagnosis = diagnose(record)
+        assert diagnosis.evidence.get("unit", "epoch") == "epoch"
+        labels[diagnosis.label] += 1
     assert labels[label] >= 19, labels
 
 
@@ -104,9 +104,9 @@ def test_a_reference_distinguishes_a_plateau_from_the_minimum() -> None:
     record = falling(*(0.6 + 0.4 * math.exp(-t) for t in range(60)))
     assert diagnose(record).label == "converged"
     assert diagnose(record, reference=0.6).label == "converged"
-    found = diagnose(record, reference=0.2)
-    assert found.label == "stalled"
-    assert found.evidence["progress"] == pytest.approx(0.5)
+    diagnosis = diagnose(record, reference=0.2)
+    assert diagnosis.label == "stalled"
+    assert diagnosis.evidence["progress"] == pytest.approx(0.5)
 
 
 def test_a_start_at_the_reference_is_not_stalled() -> None:
@@ -118,10 +118,10 @@ def test_a_start_at_the_reference_is_not_stalled() -> None:
 def test_a_long_way_to_the_reference_means_too_few_updates() -> None:
     record = falling(*line(1.0, 0.7, 20))
     assert diagnose(record).label == "improving"
-    found = diagnose(record, reference=-3.0)
-    assert found.label == "too few updates"
-    assert found.evidence["needed"] == pytest.approx((0.7 + 3) / 0.3 * 19 / 20)
-    assert Advice("times_updates", times=10.0) in found.notes
+    diagnosis = diagnose(record, reference=-3.0)
+    assert diagnosis.label == "too few updates"
+    assert diagnosis.evidence["needed"] == pytest.approx((0.7 + 3) / 0.3 * 19 / 20)
+    assert Advice("times_updates", times=10.0) in diagnosis.notes
 
 
 def test_the_length_of_all_updates_distinguishes_a_low_rate_from_a_stall() -> None:
@@ -136,9 +136,9 @@ def test_the_length_of_all_updates_distinguishes_a_low_rate_from_a_stall() -> No
 
 def test_updates_that_stopped_are_a_stall() -> None:
     ratios = np.geomspace(1e-2, 1e-9, 40).tolist()
-    found = diagnose(falling(*[1.0] * 40, update_ratio=ratios))
-    assert found.label == "stalled"
-    assert "updates_shrank" in codes(found)
+    diagnosis = diagnose(falling(*[1.0] * 40, update_ratio=ratios))
+    assert diagnosis.label == "stalled"
+    assert "updates_shrank" in codes(diagnosis)
     dead = diagnose(falling(*[1.0] * 40, gradient_norm=[1.0] * 20 + [0.0] * 20))
     assert dead.label == "stalled"
     assert codes(dead) == ["zero_gradients", "check_units"]
@@ -147,19 +147,19 @@ def test_updates_that_stopped_are_a_stall() -> None:
 def test_saturated_units_are_reported() -> None:
     record = falling(*[1.0] * 40, update_ratio=[0.03] * 40)
     record["epochs"] = [{"epoch": 1, "saturation": 0.9}]
-    found = diagnose(record)
-    assert found.evidence["saturation"] == 0.9
-    assert Finding("saturated", share=0.9) in found.notes
+    diagnosis = diagnose(record)
+    assert diagnosis.evidence["saturation"] == 0.9
+    assert Finding("saturated", share=0.9) in diagnosis.notes
 
 
 def test_advice_on_divergence_gives_a_rate() -> None:
     record = falling(*np.geomspace(1, 20, 30).tolist(), update_ratio=[0.4] * 30)
     record["config"] = {"learning_rate": 0.3}
-    found = diagnose(record)
-    assert found.label == "diverged"
-    assert codes(found) == ["grew", "updates_short", "change_rate"]
-    assert Finding("updates_short", ratio=0.4) in found.notes
-    assert Advice("change_rate", factor=1 / 30, rate=0.3) in found.notes
+    diagnosis = diagnose(record)
+    assert diagnosis.label == "diverged"
+    assert codes(diagnosis) == ["grew", "updates_short", "change_rate"]
+    assert Finding("updates_short", ratio=0.4) in diagnosis.notes
+    assert Advice("change_rate", factor=1 / 30, rate=0.3) in diagnosis.notes
 
 
 def test_growth_after_a_fall_is_divergence() -> None:
@@ -187,10 +187,10 @@ def test_a_trial_that_was_stopped_for_divergence_has_diverged() -> None:
     ],
 )
 def test_a_trial_without_a_curve_has_failed(record: dict[str, Any], finding: Finding) -> None:
-    found = diagnose(record)
-    assert found.label == "failed"
-    assert found.notes[0] == finding
-    assert set(found.evidence) == {"error"}
+    diagnosis = diagnose(record)
+    assert diagnosis.label == "failed"
+    assert diagnosis.notes[0] == finding
+    assert set(diagnosis.evidence) == {"error"}
 
 
 def with_l2(loss: np.ndarray, penalty: np.ndarray, **updates: list[float]) -> dict[str, Any]:
@@ -216,9 +216,9 @@ def test_an_l2_term_that_hides_the_loss_is_reported() -> None:
 
 
 def test_a_small_l2_term_is_not_mentioned() -> None:
-    found = diagnose(with_l2(np.geomspace(1, 0.1, 60), np.full(60, 0.01)))
-    assert found.evidence["l2_share"] == pytest.approx(0.1, rel=0.2)
-    assert "l2_term" not in codes(found)
+    diagnosis = diagnose(with_l2(np.geomspace(1, 0.1, 60), np.full(60, 0.01)))
+    assert diagnosis.evidence["l2_share"] == pytest.approx(0.1, rel=0.2)
+    assert "l2_term" not in codes(diagnosis)
 
 
 def test_shrinking_weights_do_not_make_a_loss_converge() -> None:
@@ -241,10 +241,10 @@ def overfitted(n: int = 12, drop: float = 2.0, falls: bool = True) -> dict[str, 
 
 
 def test_overfitting_names_the_epoch_to_stop_at() -> None:
-    found = diagnose(overfitted())
-    assert found.label == "overfitting"
-    assert found.evidence["dev_drop"] == pytest.approx(2.0, abs=0.6)
-    assert values_of(found, "stop")["epoch"] == found.evidence["dev_peak_epoch"]
+    diagnosis = diagnose(overfitted())
+    assert diagnosis.label == "overfitting"
+    assert diagnosis.evidence["dev_drop"] == pytest.approx(2.0, abs=0.6)
+    assert values_of(diagnosis, "stop")["epoch"] == diagnosis.evidence["dev_peak_epoch"]
 
 
 def test_a_loss_that_rises_with_f1_falling_is_not_overfitting() -> None:
@@ -288,16 +288,16 @@ def test_a_convex_problem_is_judged_by_its_best_iterate() -> None:
     gaps = (2.0 * t**-1.5).tolist()
     record = falling(*values.tolist())
     record["convex"] = {"optimum": 1.0, "gap": gaps, "bound": (4.0 * t**-0.5).tolist()}
-    found = diagnose(record)
-    assert found.label == "converged"
-    assert found.evidence["gap"] == pytest.approx(gaps[-1])
-    assert found.evidence["gap_share"] < 0.01
-    assert found.evidence["decay"] == pytest.approx(1.5)
-    assert found.evidence["decay_low"] <= 1.5 <= found.evidence["decay_high"]
-    assert found.evidence["within_bound"] == "yes"
-    assert found.evidence["reference"] == 1.0
-    assert codes(found) == ["gap", "decay"]
-    assert values_of(found, "gap")["optimum"] == 1.0
+    diagnosis = diagnose(record)
+    assert diagnosis.label == "converged"
+    assert diagnosis.evidence["gap"] == pytest.approx(gaps[-1])
+    assert diagnosis.evidence["gap_share"] < 0.01
+    assert diagnosis.evidence["decay"] == pytest.approx(1.5)
+    assert diagnosis.evidence["decay_low"] <= 1.5 <= diagnosis.evidence["decay_high"]
+    assert diagnosis.evidence["within_bound"] == "yes"
+    assert diagnosis.evidence["reference"] == 1.0
+    assert codes(diagnosis) == ["gap", "decay"]
+    assert values_of(diagnosis, "gap")["optimum"] == 1.0
 
 
 def test_a_shrinking_gap_is_not_a_stall() -> None:
@@ -306,9 +306,9 @@ def test_a_shrinking_gap_is_not_a_stall() -> None:
     record = falling(*plateau)
     gaps = 0.5 + t**-0.5
     record["convex"] = {"optimum": 1.0, "lower_bound": 0.9, "gap": gaps.tolist(), "bound": []}
-    found = diagnose(record)
-    assert found.label == "improving"
-    assert codes(found) == ["nears_optimum", "more_epochs", "decaying_rate"]
+    diagnosis = diagnose(record)
+    assert diagnosis.label == "improving"
+    assert codes(diagnosis) == ["nears_optimum", "more_epochs", "decaying_rate"]
     record["convex"]["gap"] = [0.5] * 100
     assert diagnose(record).label == "stalled"
 
@@ -316,10 +316,10 @@ def test_a_shrinking_gap_is_not_a_stall() -> None:
 def test_missing_series_and_nulls_elsewhere_are_ignored() -> None:
     record = falling(*line(1.0, 0.4, 20), update_ratio=[None] * 20, gradient_norm=[None, 1.0])
     record["epochs"] = [{"epoch": 1, "dev_f1": None}, {"epoch": 2}]
-    found = diagnose(record)
-    assert found.label == "improving"
-    assert "update_ratio" not in found.evidence
-    assert not set(found.evidence) - set(EVIDENCE)
+    diagnosis = diagnose(record)
+    assert diagnosis.label == "improving"
+    assert "update_ratio" not in diagnosis.evidence
+    assert not set(diagnosis.evidence) - set(EVIDENCE)
 
 
 def test_trials_of_a_study_are_each_others_reference() -> None:
@@ -330,8 +330,8 @@ def test_trials_of_a_study_are_each_others_reference() -> None:
     other = high | {"config": {"optimizer": "sgd", "learning_rate": 0.01, "l2": 0.2}}
     broken = falling(1.0, None) | {"config": low["config"]}
     failed = {"status": "failed", "config": low["config"]}
-    found = diagnose_all([low, high, other, broken, failed])
+    diagnoses = diagnose_all([low, high, other, broken, failed])
     labels = ["converged", "stalled", "converged", "diverged", "failed"]
-    assert [diagnosis.label for diagnosis in found] == labels
-    assert found[1].evidence["reference"] == found[0].evidence["end"]
-    assert found[1] == diagnose(high, reference=float(found[0].evidence["end"]))
+    assert [diagnosis.label for diagnosis in diagnoses] == labels
+    assert diagnoses[1].evidence["reference"] == diagnoses[0].evidence["end"]
+    assert diagnoses[1] == diagnose(high, reference=float(diagnoses[0].evidence["end"]))

@@ -77,9 +77,9 @@ def test_a_value_that_is_not_finite_means_divergence(
         series[data.draw(st.integers(0, len(series) - 1))] = value
     else:
         data.draw(st.sampled_from(record["epochs"]))["loss"] = value
-    found = diagnose(record)
-    assert found.label == "diverged"
-    assert "broke" in found.evidence
+    diagnosis = diagnose(record)
+    assert diagnosis.label == "diverged"
+    assert "broke" in diagnosis.evidence
 
 
 numbers = st.none() | st.floats(width=64) | st.floats(0, 10)
@@ -110,8 +110,8 @@ def test_any_record_gets_a_diagnosis_that_json_can_hold(
 ) -> None:
     with warnings.catch_warnings():
         warnings.simplefilter("error")
-        found = diagnose(record, reference)
-    assert isinstance(found, Diagnosis)
-    assert found.label in LABELS
-    assert found.advice.endswith(".")
-    json.dumps(found.evidence, allow_nan=False)
+        diagnosis = diagnose(record, reference)
+    assert isinstance(diagnosis, Diagnosis)
+    assert diagnosis.label in LABELS
+    assert diagnosis.advice.endswith(".")
+    json.dumps(diagnosis.evidence, allow_nan=False)

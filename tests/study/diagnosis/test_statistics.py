@@ -108,11 +108,11 @@ def test_a_line_has_no_noise_and_neither_have_three_points() -> None:
 
 @given(st.lists(st.sampled_from([-1.0, 1.0]), min_size=2, max_size=60))
 def test_sign_changes_are_judged_by_the_binomial_distribution(signs: list[float]) -> None:
-    found = sign_changes(np.array(signs))
+    result = sign_changes(np.array(signs))
     changes = sum(a != b for a, b in pairwise(signs))
-    assert found.share == changes / (len(signs) - 1)
+    assert result.share == changes / (len(signs) - 1)
     expected = stats.binom.sf(changes - 1, len(signs) - 1, 0.5)
-    assert found.p_value == pytest.approx(expected, rel=1e-9)
+    assert result.p_value == pytest.approx(expected, rel=1e-9)
 
 
 def test_thousands_of_sign_changes_do_not_overflow() -> None:
@@ -125,23 +125,23 @@ def test_thousands_of_sign_changes_do_not_overflow() -> None:
 def test_batches_without_replacement_change_sign_as_often_as_expected(batch: int) -> None:
     setting = Setting(batch=batch, epochs=2000, spread=0.3)
     factors = minibatch_noise(np.random.default_rng(3), setting)
-    found = sign_changes(factors - factors.mean(), setting.cycle)
-    assert found.expected > 0.51
-    assert found.share == pytest.approx(found.expected, abs=0.015)
+    result = sign_changes(factors - factors.mean(), setting.cycle)
+    assert result.expected > 0.51
+    assert result.share == pytest.approx(result.expected, abs=0.015)
 
 
 def test_a_wave_is_found_with_its_period() -> None:
     rng = np.random.default_rng(4)
     residuals = np.sin(2 * np.pi * np.arange(120) / 6) + rng.normal(0, 1, 120)
-    found = strongest_wave(residuals)
-    assert found.period == pytest.approx(6)
-    assert found.p_value < 1e-4
+    result = strongest_wave(residuals)
+    assert result.period == pytest.approx(6)
+    assert result.p_value < 1e-4
 
 
 def test_the_shortest_wave_is_found_too() -> None:
-    found = strongest_wave((-1.0) ** np.arange(40) + 0.1)
-    assert found.period == 2
-    assert found.p_value < 1e-6
+    result = strongest_wave((-1.0) ** np.arange(40) + 0.1)
+    assert result.period == 2
+    assert result.p_value < 1e-6
 
 
 @pytest.mark.parametrize("n", [40, 41])
@@ -176,7 +176,7 @@ def test_gaps_that_are_not_positive_are_left_out() -> None:
 
 @given(st.lists(st.floats(-1e3, 1e3), min_size=1, max_size=30), st.integers(1, 12))
 def test_moving_means_are_means_of_neighbours(values: list[float], width: int) -> None:
-    found = moving_mean(np.array(values), width)
-    for i, mean in enumerate(found):
+    result = moving_mean(np.array(values), width)
+    for i, mean in enumerate(result):
         part = values[max(0, i - width // 2) : i + (width + 1) // 2]
         assert mean == pytest.approx(sum(part) / len(part), abs=1e-6)
