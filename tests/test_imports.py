@@ -124,6 +124,17 @@ def test_imports_point_one_way(path: Path) -> None:
     assert imported <= ALLOWED[part] | {"_lazy", "errors"}
 
 
+_DIAGNOSIS = ["evidence", "statistics", "measurements", "comparison", "advice", "wording", "rules"]
+
+
+@pytest.mark.parametrize("name", _DIAGNOSIS)
+def test_diagnosis_imports_the_modules_before_it_and_the_basis_of_studies(name: str) -> None:
+    imported = set(imports(PACKAGE / "study" / "diagnosis" / f"{name}.py"))
+    before = {f"study.diagnosis.{other}" for other in _DIAGNOSIS[: _DIAGNOSIS.index(name)]}
+    basis = {"divergence", "study.curve", "study.records", "study.schema", "study.search_space"}
+    assert imported <= before | basis
+
+
 def test_the_reader_of_imports_sees_them() -> None:
     assert "trees.brackets" in set(imports(PACKAGE / "parser.py"))
     assert "parser" in set(imports(PACKAGE / "cli" / "parse.py"))  # within a function
