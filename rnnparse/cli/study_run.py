@@ -223,7 +223,7 @@ def _grid(args: argparse.Namespace) -> Grid:
 def _print_plan(args: argparse.Namespace, study: ParserStudy) -> None:
     """Print the runs that would start, and how long they would take."""
     from rnnparse.parser_study.study import START_SECONDS, list_seconds
-    from rnnparse.study.report.wording import counted, duration
+    from rnnparse.study.report.formatting import counted, duration
 
     size = study.size()
     plan, plateau = study.plan(size)

@@ -118,8 +118,8 @@ def _parts(results: Results, rows: int, advice: bool) -> Iterator[str]:
     """The paragraphs of the text."""
     from rnnparse.study.report import narrative
     from rnnparse.study.report.causes import causes
+    from rnnparse.study.report.formatting import duration, readable
     from rnnparse.study.report.sentences import say
-    from rnnparse.study.report.wording import duration, readable
 
     records = results.records
     seconds = sum(record["seconds"] for record in records)
@@ -156,9 +156,9 @@ def _reasons(results: Results) -> Iterator[str]:
     from rnnparse.study.report.narrative import reasons
     from rnnparse.study.report.sentences import say_traits
 
-    found = reasons(results)
-    width = max(len(reason.label) for reason in found)
-    for reason in found:
+    all_reasons = reasons(results)
+    width = max(len(reason.label) for reason in all_reasons)
+    for reason in all_reasons:
         head = f"{reason.label:<{width}}  {reason.count:>3}  "
         name = f"{results.name(reason.example)}: " if len(results.settings) > 1 else ""
         typical = [f"{say_traits(reason.traits)}."] if reason.traits else []
@@ -169,9 +169,9 @@ def _reasons(results: Results) -> Iterator[str]:
 
 def _best(results: Results, best: Setting) -> Iterator[str]:
     """The best setting, and what there is to know of it."""
+    from rnnparse.study.report.formatting import value_text
     from rnnparse.study.report.narrative import about_best
     from rnnparse.study.report.sentences import say
-    from rnnparse.study.report.wording import value_text
 
     values = ", ".join(
         f"{axis.title} {value_text(best.config[axis.name])}"
@@ -184,7 +184,7 @@ def _best(results: Results, best: Setting) -> Iterator[str]:
 
 def _table(results: Results, rows: int) -> str:
     """The best settings with their metrics and diagnoses."""
-    from rnnparse.study.report.wording import counted, value_text
+    from rnnparse.study.report.formatting import counted, value_text
 
     axes = [axis for axis in results.axes if len(axis.values) > 1]
     metrics = range(min(2, len(results.metrics)))

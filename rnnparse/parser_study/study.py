@@ -17,11 +17,11 @@ from rnnparse.parser_study.trial import ParserTrial
 from rnnparse.study.diagnosis import diagnose_all
 from rnnparse.study.manifest import read_study
 from rnnparse.study.records import LOCK, RecordFile
+from rnnparse.study.report.formatting import counted
 from rnnparse.study.report.narrative import whole_batches
 from rnnparse.study.report.results import Results
 from rnnparse.study.report.sentences import say
 from rnnparse.study.report.settings import Setting
-from rnnparse.study.report.wording import counted
 from rnnparse.study.study import Plan, Study
 from rnnparse.training.data import read_data
 from rnnparse.trees.cleaning import words

@@ -10,8 +10,8 @@ from typing import Any
 from rnnparse.files import write_atomically
 from rnnparse.study.diagnosis import EVIDENCE
 from rnnparse.study.manifest import require_own
+from rnnparse.study.report.formatting import readable, value_text
 from rnnparse.study.report.results import Results, Source, load_results
-from rnnparse.study.report.wording import readable, value_text
 
 TABLE = "report.csv"
 _COLUMNS = ("seed", "status", "diagnosis", "advice", "error", "seconds")

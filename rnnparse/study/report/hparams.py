@@ -10,9 +10,9 @@ from typing import Any
 from rnnparse.errors import MissingExtraError, StudyError
 from rnnparse.folders import foreign_file, replacement
 from rnnparse.study.diagnosis.statistics import bin_edges, downsample
+from rnnparse.study.report.formatting import value_text
 from rnnparse.study.report.results import Results, Source, load_results
 from rnnparse.study.report.settings import Axis
-from rnnparse.study.report.wording import value_text
 
 HPARAMS = "hparams"
 _MOST_POINTS = 1000

@@ -2,18 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
-from typing import Any
-
-from rnnparse.study.records import canonical
 from rnnparse.study.report.results import Results
 from rnnparse.study.report.settings import Setting
 
 COLUMNS, ROWS = "learning_rate", "optimizer"
 """The axes that are columns and rows where they vary."""
-
-BUDGET = {"epochs", "patience"}
-"""Axes that decide how long a trial takes, not what it does."""
 
 _FIRST_LINES = 6
 
@@ -45,27 +38,19 @@ def laid_out(results: Results) -> list[int]:
     return [i for i, places in columns.items() if len({places[place] for place in kept}) > 1]
 
 
-def alike(
-    settings: Iterable[Setting], setting: Setting, free: str | None, ignored: set[str]
-) -> list[Setting]:
-    """The settings that equal one in every axis but a free one and those that are ignored."""
-    names = [name for name in setting.config if name != free and name not in ignored]
-    wanted = [setting.config[name] for name in names]
-    return [one for one in settings if [one.config.get(name) for name in names] == wanted]
-
-
 def first_drawn(results: Results) -> list[Setting]:
     """The settings whose curves are drawn when the page opens.
 
-    They are the best of each row of the map, of many rows the best six. A map of one row gives
-    settings across its columns that are like the best one.
+    They are the best of each row of the map; of many rows, the best six. A map of one row gives the
+    best setting and others across its columns.
     """
     best = results.best
     if best is None:
         return results.settings[:1]
     rows, columns = map_axes(results)
     if rows < 0:
-        row = _row(results, best, columns)
+        places = results.places(columns) if columns >= 0 else [0] * len(results.settings)
+        row = sorted(results.settings, key=lambda setting: places[setting.place])
         step = -(-len(row) // _FIRST_LINES)
         return row[row.index(best) % step :: step]
     places = results.places(rows)
@@ -74,14 +59,3 @@ def first_drawn(results: Results) -> list[Setting]:
         best_of_row.setdefault(places[setting.place], setting)
     first = [*best_of_row.values()][:_FIRST_LINES]
     return sorted(first, key=lambda setting: places[setting.place])
-
-
-def _row(results: Results, setting: Setting, columns: int) -> list[Setting]:
-    """For each column the setting that is like one; if there is none, with another budget."""
-    axis = results.axes[columns].name if columns >= 0 else None
-    row: dict[str, Setting] = {}
-    for ignored in (set(), BUDGET):
-        for one in alike(results.settings, setting, axis, ignored):
-            row.setdefault(canonical(one.config.get(axis) if axis else None), one)
-    order: Sequence[Any] = results.axes[columns].values if columns >= 0 else (None,)
-    return [row[key] for key in map(canonical, order) if key in row]

@@ -11,13 +11,16 @@ from typing import Any
 from rnnparse.study.diagnosis.advice import Finding, asks_for_shorter_steps
 from rnnparse.study.diagnosis.comparison import BATCHES, examples, in_effect
 from rnnparse.study.records import canonical
-from rnnparse.study.report.layout import BUDGET, alike, map_axes
+from rnnparse.study.report.layout import map_axes
 from rnnparse.study.report.results import Results
 from rnnparse.study.report.settings import Axis, Setting
 from rnnparse.study.schema import HUGE
 
 OTHER_SCALES = {"objective", "kappa", "l2"}
 """Axes that change what the objective is, so that its values do not compare."""
+
+BUDGET = {"epochs", "patience"}
+"""Axes that decide how long a trial takes, not what it does."""
 
 _TYPICAL = 2 / 3
 """A value is typical of settings if so many of them have it, ..."""
@@ -193,8 +196,12 @@ def _on_edges(results: Results, best: Setting) -> Iterator[Finding]:
     shorter = asks_for_shorter_steps(best.label, best.diagnosis.evidence)
     added = best.place in {setting.place for setting in results.beyond}
     for axis in (results.axes[i] for i in results.varying):
-        others = alike(results.settings, best, axis.name, BUDGET)
-        values: tuple[Any, ...] = tuple(one.config.get(axis.name) for one in others)
+        fixed = {k: v for k, v in best.config.items() if k != axis.name and k not in BUDGET}
+        values: tuple[Any, ...] = tuple(
+            setting.config.get(axis.name)
+            for setting in results.settings
+            if fixed.items() <= setting.config.items()
+        )
         if Axis(axis.name, values).numeric and not (added and axis.name in BUDGET):
             size = examples(results.about)
             yield from edge(axis.name, best.config[axis.name], values, size, shorter)
@@ -238,10 +245,10 @@ def _on_noise(results: Results, best: Setting) -> Iterator[Finding]:
     """How small a difference the dev set can show, and whether seeds count in it."""
     others = [x.comparison for x in results.settings if x.place != best.place and x.comparison]
     if others and others[0].sentences:
-        half = median((found.high - found.low) / 2 for found in others)
+        half = median((comparison.high - comparison.low) / 2 for comparison in others)
         if half > 0:
             yield Finding("noise_level", sentences=others[0].sentences, half=half)
-    if others and all(min(found.seeds) == 1 for found in others):
+    if others and all(min(comparison.seeds) == 1 for comparison in others):
         yield Finding("one_seed")
 
 

@@ -13,10 +13,10 @@ from rnnparse.study.diagnosis import RULES
 from rnnparse.study.manifest import require_own
 from rnnparse.study.report import narrative
 from rnnparse.study.report.causes import causes
+from rnnparse.study.report.formatting import counted, duration, readable, value_text
 from rnnparse.study.report.page_data import ReportData, script_json
 from rnnparse.study.report.results import Results, Source, load_results
 from rnnparse.study.report.sentences import say, say_difference, say_traits
-from rnnparse.study.report.wording import counted, duration, readable, value_text
 
 REPORT = "report.html"
 TEMPLATES = Path(__file__).parent / "templates"

@@ -13,9 +13,9 @@ from scipy.special import stdtrit
 from rnnparse.study.diagnosis import EVIDENCE, LABELS, RULES
 from rnnparse.study.diagnosis.statistics import bin_edges, downsample
 from rnnparse.study.records import canonical
+from rnnparse.study.report.formatting import TITLES
 from rnnparse.study.report.layout import first_drawn, laid_out, map_axes
 from rnnparse.study.report.results import Record, Results, series
-from rnnparse.study.report.wording import TITLES
 from rnnparse.study.schema import STATUSES
 
 MOST_POINTS = 100

@@ -21,9 +21,9 @@ from rnnparse.study.diagnosis import LABELS, Diagnosis, diagnose_all
 from rnnparse.study.diagnosis.comparison import examples, in_effect
 from rnnparse.study.manifest import read_study
 from rnnparse.study.records import RecordFile, canonical, data_hash
+from rnnparse.study.report.formatting import score_text, with_title
 from rnnparse.study.report.settings import Axis, Metric, Score, Setting
 from rnnparse.study.report.significance import best_epoch, compare_with_best
-from rnnparse.study.report.wording import score_text, with_title
 
 Record = Mapping[str, Any]
 """A trial's record; see `rnnparse.study.schema.RECORD`."""

@@ -5,9 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
-from rnnparse.study.report.narrative import Finding, Trait
-from rnnparse.study.report.significance import Comparison
-from rnnparse.study.report.wording import (
+from rnnparse.study.report.formatting import (
     counted,
     join,
     percent,
@@ -16,6 +14,8 @@ from rnnparse.study.report.wording import (
     value_text,
     with_title,
 )
+from rnnparse.study.report.narrative import Finding, Trait
+from rnnparse.study.report.significance import Comparison
 
 _OUTCOMES = {
     "converged": "converged",

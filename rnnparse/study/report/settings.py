@@ -7,8 +7,8 @@ from dataclasses import dataclass
 from typing import Any
 
 from rnnparse.study.diagnosis import Diagnosis
+from rnnparse.study.report.formatting import title
 from rnnparse.study.report.significance import Comparison
-from rnnparse.study.report.wording import title
 
 
 @dataclass(frozen=True)

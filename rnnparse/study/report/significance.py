@@ -87,20 +87,21 @@ def compare_with_best(
         Davison & Hinkley (1997), Bootstrap Methods and Their Application, section 3.8; Hsu (1996),
         Multiple Comparisons: Theory and Methods, chapter 4.
     """
-    counts = [_counts(side, gold) for side in peaks]
-    top = counts[best]
-    if top is None:
-        values = [[epoch["dev_f1"] for epoch in side] for side in peaks]
-        compared = [_by_welchs_test(values[best], side) for side in values]
-    else:
-        compared = [None if side is None else _by_delta_method(top, side) for side in counts]
-        near = [i for i, found in enumerate(compared) if found and i != best and not _clear(found)]
-        sides = [top, *(side for i in near if (side := counts[i]) is not None)]
-        drawn = _resampled_means(sides, samples, seed)
+    counts = {i: c for i, side in enumerate(peaks) if (c := _counts(side, gold)) is not None}
+    if best in counts:
+        compared = {i: _by_delta_method(counts[best], side) for i, side in counts.items()}
+        near = [i for i, rough in compared.items() if i != best and not _is_clear(rough)]
+        drawn = _resampled_means([counts[i] for i in (best, *near)], samples, seed)
         for i, means in zip(near, drawn[1:], strict=True):
-            compared[i] = _resampled(compared[i], drawn[0] - means)
-    others = sum(found is not None for found in compared) - 1
-    return [_simultaneous(found, others) for found in compared]
+            resampled = compare(compared[i].difference, drawn[0] - means)
+            compared[i] = replace(compared[i], **vars(resampled))
+    else:
+        f1 = [[epoch["dev_f1"] for epoch in side] for side in peaks]
+        compared = {i: w for i, side in enumerate(f1) if (w := _by_welchs_test(f1[best], side))}
+    others = len(compared) - 1
+    return [
+        _simultaneous(compared[i], others) if i in compared else None for i in range(len(peaks))
+    ]
 
 
 def _counts(epochs: Sequence[Epoch], gold: Sequence[int] | None) -> np.ndarray | None:
@@ -131,13 +132,9 @@ def _over_seeds(f1: np.ndarray, generator: np.random.Generator) -> np.ndarray:
     return means + math.sqrt(seeds / (seeds - 1)) * (redrawn - means)
 
 
-def _resampled(rough: Comparison | None, differences: np.ndarray) -> Comparison | None:
-    return rough and replace(rough, **vars(compare(rough.difference, differences)))
-
-
-def _clear(found: Comparison) -> bool:
-    error = (found.high - found.difference) / _QUANTILE
-    return abs(found.difference) > CLEAR * error
+def _is_clear(rough: Comparison) -> bool:
+    error = (rough.high - rough.difference) / _QUANTILE
+    return abs(rough.difference) > CLEAR * error
 
 
 def _by_delta_method(one: np.ndarray, other: np.ndarray) -> Comparison:
@@ -182,10 +179,10 @@ def _by_welchs_test(one: Sequence[float], other: Sequence[float]) -> Comparison 
     return Comparison(difference, low, high, float(test.pvalue), 0, seeds)
 
 
-def _simultaneous(found: Comparison | None, others: int) -> Comparison | None:
+def _simultaneous(one: Comparison, others: int) -> Comparison:
     """A comparison as one of many that hold together."""
-    if found is None or others < 2:
-        return found
+    if others < 2:
+        return one
     wider = float(ndtri(1 - 0.025 / others)) / _QUANTILE
-    low, high = (found.difference + wider * (x - found.difference) for x in (found.low, found.high))
-    return replace(found, low=low, high=high, p_value=min(1.0, others * found.p_value))
+    low, high = (one.difference + wider * (x - one.difference) for x in (one.low, one.high))
+    return replace(one, low=low, high=high, p_value=min(1.0, others * one.p_value))
