@@ -33,7 +33,7 @@ function ticks({ low, high, logarithmic }, count) {
   return found.map((value) => Number(value.toPrecision(12)));
 }
 
-/** What is cut off: the way of diverging lines far beyond the start, and beyond all others. */
+/** Where the y axis ends at most: diverging lines may leave it far beyond all others. */
 function ceiling(lines, logarithmic) {
   const calm = lines.filter((line) => !line.grows);
   if (calm.length === lines.length) return Infinity;
@@ -43,11 +43,7 @@ function ceiling(lines, logarithmic) {
   return Math.max(far > 0 ? far : -Infinity, others?.[1] ?? -Infinity);
 }
 
-/**
- * The least and the greatest value to draw; null where there is none.
- *
- * There is some room about them, but none beyond 0, 1 or 100, where many quantities end.
- */
+/** The range of an axis with some room, but none beyond 0, 1 or 100; null without values. */
 function range(values, logarithmic, limit) {
   let [low, high] = [Infinity, -Infinity];
   for (const value of values) {
@@ -67,7 +63,7 @@ function range(values, logarithmic, limit) {
   ];
 }
 
-/** Everything that the y axis must show. */
+/** All values that the y axis must show. */
 function* heights(lines) {
   for (const line of lines) {
     yield* line.reach;
@@ -75,12 +71,7 @@ function* heights(lines) {
   }
 }
 
-/**
- * Draw lines with their bands into a box, with axes and, under the pointer, their values.
- *
- * Args: lines of {name, color, dash, bound, broke, grows} and what `curveOf` gives; options of
- * {logX, logY, xTitle, yTitle}.
- */
+/** Draw lines of {name, color, dash, bound, broke, grows, ...curveOf} and their axes into a box. */
 function drawChart(box, lines, { logX, logY, xTitle, yTitle }) {
   const width = Math.max(280, box.clientWidth || 560);
   const yRange = range(heights(lines), logY, ceiling(lines, logY));
@@ -146,10 +137,10 @@ function axes(x, y, [left, right], marks, xTitle, yTitle) {
   return parts;
 }
 
-// Browsers draw with numbers of single precision.
+// Browsers draw with single precision.
 const FAR = 1e5;
 
-/** The points of a curve, cut into pieces where a value is missing or cannot be drawn. */
+/** The points of a curve in pieces: it is cut where a value is missing or cannot be drawn. */
 function pieces(xs, values, x, y) {
   const height = (value) => Math.min(Math.max(y.position(value), -FAR), FAR);
   const found = [[]];
@@ -197,7 +188,7 @@ function stroke(line, x, y) {
   return parts;
 }
 
-/** The last point that is seen of a line: its end, or where it leaves the plot. */
+/** The last visible point of a line: its end, or where it leaves the plot. */
 function lastSeen(found) {
   const points = found.flat();
   const last = points.findLastIndex((point) => !above(point));
@@ -213,7 +204,7 @@ function leaves(points, i) {
   return x1 + ((x2 - x1) * (MARGIN.top - y1)) / (y2 - y1 || 1);
 }
 
-/** Marks where lines leave the plot, with how far they go: “↑ 12.3”. */
+/** Marks where lines leave the plot, with their greatest value: “↑ 12.3”. */
 function exits(lines, x, y, right) {
   const found = lines.flatMap((line) => {
     for (const values of [line.mean, ...line.seeds]) {
@@ -241,13 +232,13 @@ function exits(lines, x, y, right) {
     });
 }
 
-/** The mark at the end of a trial that diverged. */
+/** The mark at the end of a diverged trial. */
 function cross(cx, cy, color) {
   const d = `M${cx - 5} ${cy - 5}l10 10m0 -10l-10 10`;
   return draw("path", { d, stroke: color, class: "cross" });
 }
 
-/** Show the lines' values at the place of the pointer. */
+/** Show the values of the lines below the pointer. */
 function follow(picture, readout, lines, x, xTitle) {
   const rule = draw("line", { y1: MARGIN.top, y2: HEIGHT - MARGIN.bottom, class: "rule" });
   const hide = () => {

@@ -115,42 +115,28 @@ class Curves {
 
   entry(setting, i) {
     const { color, dash } = this.style(i);
-    const line = draw("path", {
-      d: "M0 6h28",
-      stroke: color,
-      "stroke-dasharray": dash,
-      class: "line",
-    });
+    const style = { stroke: color, "stroke-dasharray": dash, class: "line" };
+    const line = draw("path", { d: "M0 6h28", ...style });
     const label = labelOf(setting);
     const metrics = study.metrics
       .slice(0, 2)
       .map((metric, m) => `${metric.title} ${showMetric(setting, m)}`);
-    const remove = {
-      type: "button",
-      class: "remove",
-      title: `remove ${nameOf(setting)}`,
-      "aria-label": `remove ${nameOf(setting)}`,
-      click: () => this.remove(setting, i),
-    };
+    const { advice } = detail(typicalTrial(setting));
+    const parts = [
+      make("b", {}, nameOf(setting)),
+      " ",
+      make("span", { class: "label" }, icon(label), label),
+      " ",
+      make("span", { class: "facts" }, metrics.join(", ")),
+    ];
+    const hint = `remove ${nameOf(setting)}`;
+    const click = () => this.remove(setting, i);
     return make(
       "li",
       {},
       draw("svg", { class: "swatch", viewBox: "0 0 28 12", "aria-hidden": "true" }, line),
-      make(
-        "div",
-        {},
-        make(
-          "p",
-          {},
-          make("b", {}, nameOf(setting)),
-          " ",
-          make("span", { class: "label" }, icon(label), label),
-          " ",
-          make("span", { class: "facts" }, metrics.join(", ")),
-        ),
-        make("p", { class: "advice" }, detail(typicalTrial(setting)).advice),
-      ),
-      make("button", remove, "×"),
+      make("div", {}, make("p", {}, parts), make("p", { class: "advice" }, advice)),
+      pushButton({ class: "remove", title: hint, "aria-label": hint, click }, "×"),
     );
   }
 }
@@ -159,20 +145,20 @@ class Curves {
 const diverges = (setting) =>
   trialsOf[setting].some((trial) => study.labels[study.trials.label[trial]] === "diverged");
 
-/** As many settings as can be drawn, evenly from all. */
+/** As many settings as can be drawn, evenly spaced. */
 function thin(settings) {
   if (settings.length <= MOST_LINES) return settings;
   const step = (settings.length - 1) / (MOST_LINES - 1);
   return Array.from({ length: MOST_LINES }, (_, i) => settings[Math.round(i * step)]);
 }
 
-/** Whether one line is five times as long as another, which would be squeezed. */
+/** Whether a line is five times as long as another; a linear axis would squeeze that one. */
 function differInLength(lines) {
   const ends = lines.map((line) => line.x.at(-1) ?? 1);
   return Math.max(...ends) >= 5 * Math.min(...ends);
 }
 
-/** Whether lines are best seen on a logarithmic axis: all positive, and over a factor of 20. */
+/** Whether a logarithmic axis suits: all values are positive and span a factor of 20. */
 function spreads(lines) {
   let [low, high] = [Infinity, 0];
   for (const value of heights(lines)) {

@@ -16,7 +16,7 @@ function detail(trial) {
   return known.get(trial);
 }
 
-/** The name of an axis or a quantity as people read it. */
+/** The title of an axis or a quantity. */
 const title = (name) => study.titles[name] ?? words(name);
 
 const trialsOf = Array.from({ length: settingCount }, () => []);
@@ -30,13 +30,13 @@ const labelOf = (setting) => study.labels[study.settings.label[setting]];
 const axisValue = (setting, axis) => study.axes[axis].values[study.settings.config[axis][setting]];
 const metricOf = (setting, metric) => study.settings.metrics[metric].mean[setting];
 
-/** Whether a value of a metric is better than another; no value is worse than any. */
+/** Whether a value of a metric is better than another; any is better than none. */
 function better(metric, one, other) {
   if (one == null || other == null) return one != null;
   return study.metrics[metric].higher ? one > other : one < other;
 }
 
-/** What tells a setting from others: a number with the name of its axis, a word without. */
+/** The values that distinguish a setting: numbers with the title of their axis, words without. */
 function nameOf(setting, axes = varying) {
   const parts = axes.map((axis) => {
     const value = showValue(axisValue(setting, axis));

@@ -1,6 +1,6 @@
 "use strict";
 
-/** Evidence of trials, a column each: what they gave, what was measured, and what it means. */
+/** Evidence with its meaning, and a column for each trial. */
 function evidenceTable(trials) {
   const columns = trials.map((trial) => detail(trial).evidence);
   const names = Object.keys(study.meanings).filter((name) =>
@@ -30,7 +30,7 @@ function evidenceTable(trials) {
   return make("table", { class: "evidence" }, head, make("tbody", {}, rows));
 }
 
-/** What became of one trial of a setting. */
+/** The outcome of one trial of a setting. */
 function trialDetail(trial) {
   const { id, seed, status, label, seconds } = study.trials;
   const name = study.labels[label[trial]];
@@ -51,7 +51,7 @@ function trialDetail(trial) {
   );
 }
 
-/** Everything about a setting: its trials, all its axes, and how to train it. */
+/** All details of a setting: its trials, axes, evidence, and the command that trains it. */
 function settingDetail(setting) {
   const trials = trialsOf[setting];
   const label = labelOf(setting);
@@ -89,5 +89,5 @@ function copyButton(text) {
       button.textContent = "select and copy by hand";
     }
   };
-  return make("button", { type: "button", class: "copy", click }, "copy");
+  return pushButton({ class: "copy", click }, "copy");
 }

@@ -7,7 +7,7 @@ function make(tag, attributes = {}, ...children) {
   return fill(document.createElement(tag), attributes, children);
 }
 
-/** An element of a drawing. */
+/** An SVG element. */
 function draw(tag, attributes = {}, ...children) {
   return fill(document.createElementNS(SVG, tag), attributes, children);
 }
@@ -22,9 +22,13 @@ function fill(element, attributes, children) {
   return element;
 }
 
+/** A button. */
+const pushButton = (attributes, ...children) =>
+  make("button", { type: "button", ...attributes }, ...children);
+
 const byId = (id) => document.getElementById(id);
 
-/** A curve in miniature that stands for a diagnosis. */
+/** The icon of a diagnosis: a miniature curve. */
 function icon(label) {
   const use = draw("use", { href: `#icon-${label.replaceAll(" ", "-")}` });
   return draw("svg", { class: `icon ${label.replaceAll(" ", "-")}`, "aria-hidden": "true" }, use);
@@ -41,7 +45,7 @@ function show(value) {
   return String(Number(value.toPrecision(4)));
 }
 
-/** A value of an axis, which may be anything that JSON has; numbers as Python writes them. */
+/** A value of an axis, which may be any JSON; numbers are written as in Python. */
 function showValue(value) {
   if (typeof value === "string") return value;
   if (typeof value !== "number") return JSON.stringify(value);

@@ -9,7 +9,7 @@ const inGrid = study.settings.label.map((_, s) => s).filter((s) => !beyond.has(s
 const laidOut = study.map.axes;
 const MOST_WIDE = 14; // columns with values in their cells
 
-// From the worst value to the best, as red, green, blue: lightness alone tells them apart, too.
+// From the worst value to the best, in RGB. Lightness alone distinguishes them.
 const RAMPS = {
   light: [
     [246, 243, 233],
@@ -30,7 +30,7 @@ const RAMPS = {
 };
 const darkness = window.matchMedia("(prefers-color-scheme: dark)");
 
-/** Controls and cells of the heat map; calls `onPick(settings, add)` when some are picked. */
+/** The heat map and its controls; calls `onPick(settings, add)` when settings are picked. */
 class HeatMap {
   constructor(controls, box, onPick) {
     Object.assign(this, { controls, box, onPick, metric: 0, label: "", picked: new Set() });
@@ -43,7 +43,7 @@ class HeatMap {
     window.addEventListener("afterprint", () => this.render());
   }
 
-  /** Axes that are neither rows nor columns stand side by side as long as that is few cells. */
+  /** Show other axes side by side as long as there are few cells. */
   chooseOthers() {
     const size = (axis) => (axis < 0 ? 1 : study.axes[axis].values.length);
     const cells = size(this.rows) * size(this.columns);
@@ -121,7 +121,7 @@ class HeatMap {
     return { perRow, list: [...panels].sort(compare).map(([, panel]) => panel) };
   }
 
-  /** Whether a setting has the values that are chosen of axes. */
+  /** Whether a setting has the values chosen in the controls. */
   chosen(setting) {
     return [...this.others].every(
       ([axis, value]) =>
@@ -133,7 +133,7 @@ class HeatMap {
     return axis < 0 ? 0 : study.settings.config[axis][setting];
   }
 
-  /** The setting that stands for a cell: the best by the metric that is shown. */
+  /** The setting shown in a cell: the best by the metric shown. */
   bestOf(settings) {
     return settings.reduce((a, b) =>
       better(this.metric, metricOf(b, this.metric), metricOf(a, this.metric)) ? b : a,
@@ -166,11 +166,11 @@ class HeatMap {
         found.sort((a, b) => order(a) - order(b));
         this.onPick(found, event.shiftKey || event.ctrlKey || event.metaKey);
       };
-      const hint = `curves of all with ${title(study.axes[axis].name)} ${showValue(value)}`;
+      const hint = `draw all curves with ${title(study.axes[axis].name)} ${showValue(value)}`;
       return make(
         "th",
         { scope },
-        make("button", { type: "button", title: hint, click: pick }, showValue(value)),
+        pushButton({ title: hint, click: pick }, showValue(value)),
       );
     };
     const top = values(columns).map((value, j) => head(columns, value, j, "col"));
@@ -196,7 +196,7 @@ class HeatMap {
     );
   }
 
-  /** A list of the few settings that were tried beyond the grid. */
+  /** A list of the few settings beyond the grid. */
   further(settings) {
     if (!settings.length) return "";
     const row = (setting) =>
@@ -220,10 +220,8 @@ class HeatMap {
     const told = value == null ? "no value" : showMetric(setting, this.metric);
     const shown = `${study.metrics[this.metric].title} ${told}`;
     const label = `${nameOf(setting)}: ${shown}, ${labelOf(setting)}${note}`;
-    const button = make(
-      "button",
+    const button = pushButton(
       {
-        type: "button",
         class: best ? "best" : alike ? "alike" : "",
         style: `background:${background};color:${ink}`,
         "data-setting": setting,
@@ -237,7 +235,7 @@ class HeatMap {
     return make("td", {}, button);
   }
 
-  /** Show which settings are drawn below. */
+  /** Mark the settings that are drawn below. */
   mark(picked) {
     this.picked = picked;
     for (const button of this.box.querySelectorAll("button[data-setting]")) {
@@ -245,7 +243,7 @@ class HeatMap {
     }
   }
 
-  /** Fade what has another diagnosis; "" fades nothing. */
+  /** Fade settings with another diagnosis; "" fades none. */
   dim(label) {
     this.label = label;
     for (const button of this.box.querySelectorAll("button[data-setting]")) {
@@ -269,7 +267,7 @@ class HeatMap {
 const panelKey = (axes, setting) =>
   axes.map((axis) => study.settings.config[axis][setting]).join(",");
 
-/** The entropy of an axis's values: few settings beyond a grid make it small. */
+/** The entropy of an axis's values. */
 function spread(axis) {
   const counts = new Map();
   for (const value of study.settings.config[axis]) counts.set(value, (counts.get(value) ?? 0) + 1);
@@ -286,7 +284,7 @@ class Colours {
     if (study.metrics[metric].higher) values.reverse();
     this.logarithmic = !study.metrics[metric].higher && values.every((value) => value > 0);
     this.best = values[0];
-    // What is far worse than most must not take all the colours.
+    // Outliers must not take up all colours.
     const middle = this.shape(values[values.length >> 1]);
     const limit = this.shape(this.best) + 3 * (middle - this.shape(this.best));
     const worst = this.shape(values.at(-1));

@@ -16,7 +16,7 @@ function saveButton(name, elements) {
     make("a", { href, download: `${name().replace(/\W+/g, "-")}.svg` }).click();
     setTimeout(() => URL.revokeObjectURL(href), 10_000);
   };
-  return make("button", { type: "button", class: "save", click }, "Save SVG");
+  return pushButton({ class: "save", click }, "Save SVG");
 }
 
 /** Elements below each other as a self-contained SVG: boxes, texts, drawings, fonts, colours. */

@@ -19,7 +19,7 @@ class SettingTable {
     return make(
       "th",
       { scope: "col", class: column.kind },
-      make("button", { type: "button", click, title: column.hint }, column.title),
+      pushButton({ click, title: column.hint }, column.title),
     );
   }
 
@@ -42,7 +42,7 @@ class SettingTable {
     this.filter(this.text, this.label);
   }
 
-  /** Show the settings with this diagnosis ("" for all) that have all these words. */
+  /** Show the settings with this diagnosis ("" for any) that match all words. */
   filter(text, label) {
     if (text !== this.text || label !== this.label) this.page = 0;
     Object.assign(this, { text, label });
@@ -76,7 +76,7 @@ class SettingTable {
       ? `${from + 1}–${to} of ${this.shown.length} settings${count}`
       : `no setting${count}`;
     const button = (name, page, possible) =>
-      make("button", { type: "button", disabled: !possible, click: () => this.turn(page) }, name);
+      pushButton({ disabled: !possible, click: () => this.turn(page) }, name);
     const turn =
       pages > 1
         ? [
@@ -89,14 +89,9 @@ class SettingTable {
 
   row(setting) {
     const change = () => this.onPick([setting], true);
-    const label = `curves of ${nameOf(setting)}`;
-    const box = make("input", {
-      type: "checkbox",
-      "aria-label": label,
-      "data-setting": setting,
-      checked: this.picked.has(setting),
-      change,
-    });
+    const checked = this.picked.has(setting);
+    const labels = { "aria-label": `curves of ${nameOf(setting)}`, "data-setting": setting };
+    const box = make("input", { type: "checkbox", ...labels, checked, change });
     const cells = this.columns.map((column) =>
       make(
         "td",
@@ -104,21 +99,11 @@ class SettingTable {
         column.cell(setting, () => this.toggle(setting), this.open.has(setting)),
       ),
     );
-    const names = [
-      setting === study.best ? "best" : "",
-      study.settings.alike[setting] ? "alike" : "",
-    ];
-    const rows = [
-      make("tr", { class: names.join(" ").trim() }, make("td", { class: "pick" }, box), cells),
-    ];
+    const name = setting === study.best ? "best" : study.settings.alike[setting] ? "alike" : "";
+    const rows = [make("tr", { class: name }, make("td", { class: "pick" }, box), cells)];
     if (this.open.has(setting)) {
-      rows.push(
-        make(
-          "tr",
-          { class: "open" },
-          make("td", { colspan: this.columns.length + 1 }, settingDetail(setting)),
-        ),
-      );
+      const cell = make("td", { colspan: this.columns.length + 1 }, settingDetail(setting));
+      rows.push(make("tr", { class: "open" }, cell));
     }
     return rows;
   }
@@ -147,15 +132,8 @@ class SettingTable {
  */
 function tableColumns() {
   const unfold = (setting, click, open) =>
-    make(
-      "button",
-      {
-        type: "button",
-        class: "unfold",
-        "aria-expanded": open,
-        title: "evidence and advice",
-        click,
-      },
+    pushButton(
+      { class: "unfold", "aria-expanded": open, title: "evidence and advice", click },
       icon(labelOf(setting)),
       labelOf(setting),
       mixture(setting),
@@ -202,10 +180,10 @@ function tableColumns() {
   }
   const seconds = (s) =>
     trialsOf[s].reduce((sum, t) => sum + study.trials.seconds[t], 0) / trialsOf[s].length;
-  const each = study.seeds.length > 1 ? ", mean of the seeds" : "";
+  const each = study.seeds.length > 1 ? " (mean of the seeds)" : "";
   columns.push({
     title: "seconds",
-    hint: `time of the epochs${each}; where they have none, of the whole trial with its start`,
+    hint: `time of the epochs${each}, or of the whole trial if epochs are not timed`,
     kind: "number",
     first: -1,
     key: seconds,
@@ -214,7 +192,7 @@ function tableColumns() {
   return columns;
 }
 
-/** How many seeds have the diagnosis of their setting, if not all. */
+/** The number of seeds with the diagnosis of their setting, unless all have it. */
 function mixture(setting) {
   const trials = trialsOf[setting];
   const same = trials.filter(
@@ -223,7 +201,7 @@ function mixture(setting) {
   return same === trials.length ? null : make("small", {}, ` ${same} of ${trials.length}`);
 }
 
-/** The mark of a setting; an empty one keeps the numbers of a column below each other. */
+/** The mark of a setting; an empty one keeps the numbers of a column aligned. */
 function mark(setting) {
   if (setting === study.best)
     return make("span", { class: "mark", title: "the best setting" }, " ★");
@@ -231,7 +209,7 @@ function mark(setting) {
   return make("span", { class: "mark", title: "within noise of the best" }, " ≈");
 }
 
-/** What words are looked for in: `axis=value` for each axis, diagnosis, statuses, errors. */
+/** The text that the filter searches: `axis=value` for each axis, diagnosis, status, errors. */
 function searchText(setting) {
   const axes = study.axes.map((axis, i) => `${axis.name}=${showValue(axisValue(setting, i))}`);
   const trials = trialsOf[setting].map(
@@ -241,12 +219,12 @@ function searchText(setting) {
   return ` ${[...axes, ...trials, labelOf(setting)].join(" ").toLowerCase()} `;
 }
 
-/** A number of an axis as it is shown, however it was written: rate=.1 or rate=1e-1. */
+/** A word of the filter with its number as it is shown: rate=.1 and rate=1e-1 are rate=0.1. */
 function usual(word) {
   const [, name, value] = word.match(/^(.*=)([^=]+)$/) ?? [];
   const number = Number(value);
   return Number.isFinite(number) ? name + showValue(number) : word;
 }
 
-/** A word with = in it is a whole value, as in rate=0.1; others may be parts of words. */
+/** Words with = match whole values, as in rate=0.1; others match parts. */
 const matches = (text, word) => text.includes(/=./.test(word) ? `${word} ` : word);
