@@ -125,7 +125,7 @@ def _weights(sample_weight: Any, count: int) -> np.ndarray:
     weight = np.asarray(sample_weight)
     if np.iscomplexobj(weight) or weight.ndim != 1:
         raise ValueError(
-            "sample_weight must have one real number for each example of x, not the shape "
+            "sample_weight must be a vector of real numbers of the same length as x, not of shape "
             f"{weight.shape} and dtype {weight.dtype}"
         )
     weight = weight.astype(np.float64)

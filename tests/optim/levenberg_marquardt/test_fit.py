@@ -272,16 +272,16 @@ def test_predictions_are_never_broadcast_to_the_labels() -> None:
             fit_least_squares(sequential(), x, labels)
 
 
-def test_arrays_of_different_lengths_are_refused() -> None:
+def test_arrays_that_do_not_match_are_refused() -> None:
     x, y = waves()
-    cases: list[tuple[Any, Any, Any]] = [
-        (x, y[1:], None),
-        (x, y, np.ones(39)),
-        (x, y, np.ones((40, 1))),
-        (x, y, -np.ones(40)),
+    cases: list[tuple[Any, Any, Any, str]] = [
+        (x, y[1:], None, "same length"),
+        (x, y, np.ones(39), "same length"),
+        (x, y, np.ones((40, 1)), "same length"),
+        (x, y, -np.ones(40), "not negative; that of example 0"),
     ]
-    for data, labels, weight in cases:
-        with pytest.raises(ValueError, match="same length"):
+    for data, labels, weight, message in cases:
+        with pytest.raises(ValueError, match=message):
             fit_least_squares(sequential(), data, labels, sample_weight=weight)
 
 
