@@ -7,9 +7,10 @@ from pathlib import Path
 import pytest
 
 from rnnparse.errors import StudyError
+from rnnparse.files import write_json
 from rnnparse.parser_study.grid import Grid
 from rnnparse.study.curve import Curve
-from rnnparse.study.manifest import read_study, write_study
+from rnnparse.study.manifest import STUDY, read_study, write_study
 from rnnparse.study.records import RECORDS
 from rnnparse.study.report.layout import map_axes
 from rnnparse.study.report.results import load_results
@@ -148,3 +149,17 @@ def test_missing_trials_are_those_that_the_study_lists(tmp_path: Path) -> None:
     (folder / RECORDS).write_bytes(lines[0])
     assert load_results(folder).missing == 2
     assert results([trial({"a": 1})]).missing == 0  # it lists none
+
+
+def test_studies_that_list_no_trials_and_commands_still_load(tmp_path: Path) -> None:
+    further = further_settings(1)
+    folder = study_folder(tmp_path, QUESTION, examples=600, further=further, sentences=20)
+    about = read_study(folder)
+    del about["trials"], about["commands"]
+    about["measure"] = {"name": "dev_f1", "maximize": True}  # as version 0.1 called it
+    write_json(folder / STUDY, about)
+    lines = (folder / RECORDS).read_bytes().splitlines(keepends=True)
+    (folder / RECORDS).write_bytes(b"".join(lines[2:]))
+    found = load_results(folder)
+    assert (len(found.records), found.missing, found.command(0)) == (80, 0, None)
+    assert found.metrics[0].name == "dev_f1" and len(found.beyond) == 1
