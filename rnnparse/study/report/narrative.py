@@ -108,7 +108,7 @@ def traits(results: Results, settings: Sequence[Setting]) -> list[Trait]:
         value, count = Counter(values[one.place] for one in settings).most_common(1)[0]
         share = count / len(settings)
         if share >= _TYPICAL and share >= _LIFT * values.count(value) / len(values):
-            # Only batches of all examples have a value in effect that is none of the axis.
+            # Batches larger than the training set have an effect that no value names.
             known = [x for x in axis.values if canonical(x) == value]
             groups.setdefault(count, []).append((axis.name, known[0] if known else "whole batches"))
     return [
@@ -120,7 +120,7 @@ def traits(results: Results, settings: Sequence[Setting]) -> list[Trait]:
 
 
 def about_best(results: Results) -> Iterator[Finding]:
-    """What there is to know of the best setting; nothing if there is none."""
+    """What is known of the best setting; nothing without one."""
     best = results.best
     if best is None:
         return

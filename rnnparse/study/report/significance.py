@@ -98,10 +98,8 @@ def compare_with_best(
     else:
         f1 = [[epoch["dev_f1"] for epoch in side] for side in peaks]
         compared = {i: w for i, side in enumerate(f1) if (w := _by_welchs_test(f1[best], side))}
-    others = len(compared) - 1
-    return [
-        _simultaneous(compared[i], others) if i in compared else None for i in range(len(peaks))
-    ]
+    adjusted = {i: _simultaneous(one, len(compared) - 1) for i, one in compared.items()}
+    return [adjusted.get(i) for i in range(len(peaks))]
 
 
 def _counts(epochs: Sequence[Epoch], gold: Sequence[int] | None) -> np.ndarray | None:
