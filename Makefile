@@ -13,7 +13,7 @@ help:
 	@echo "make demo       install, train on the embedded treebank, parse two sentences"
 	@echo "make test       install, run the quick tests"
 	@echo "make test-all   run all tests, the slow ones too"
-	@echo "make lint       check style and types"
+	@echo "make lint       check style, types and prose"
 	@echo "make fuzz       read mutated input for SECONDS=60; failures are kept in fuzz-failures"
 	@echo "make clean      remove what was built (distclean: the virtual environment, too)"
 
@@ -36,6 +36,7 @@ test-all: $(VENV)/.installed-for-tests
 lint: $(VENV)/.installed-for-tests
 	$(BIN)/ruff check .
 	$(BIN)/mypy
+	$(BIN)/python -m pytest -q tests/test_prose.py
 
 fuzz: $(VENV)/.installed-for-tests
 	$(BIN)/python -m tests.fuzz --seconds $(SECONDS)

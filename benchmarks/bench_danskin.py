@@ -31,59 +31,60 @@ from typing import Any
 import numpy as np
 from synthetic_forests import CATEGORIES, Generator
 
+from rnnparse import TrainingConfig
 from rnnparse._tensorflow import tf
-from rnnparse.config import TrainingConfig
-from rnnparse.grammar.grammar import estimate
-from rnnparse.inference.decoder import Decoder
-from rnnparse.models import kernels
-from rnnparse.models.batch import LevelBatch
-from rnnparse.models.category_pairs import KeyTable
-from rnnparse.models.cvg import CVG
-from rnnparse.models.forest_dataset import ForestStore
-from rnnparse.models.objective import danskin_batch, loss_gradients, loss_of_scores
-from rnnparse.models.parameters import Parameters, initial_parameters
-from rnnparse.training.checkpoint import TrainingState
-from rnnparse.training.data import load_clean
-from rnnparse.training.prepare import Lists, make_problem
-from rnnparse.training.trainer import training_epochs
-from rnnparse.trees.cleaning import words
-from rnnparse.trees.heads import HeadTable
+from rnnparse.grammar import estimate
+from rnnparse.inference import Decoder
+from rnnparse.models import (
+    CVG,
+    CategoryPairs,
+    ForestDataset,
+    LevelBatch,
+    Parameters,
+    danskin_batch,
+    initial_parameters,
+    kernels,
+    loss_gradients,
+    loss_of_scores,
+)
+from rnnparse.training import Lists, TrainingState, load_clean, make_problem, training_epochs
+from rnnparse.trees import HeadTable, words
 
 # After _tensorflow, so that TensorFlow starts quietly.
-from rnnparse.losses.structured import structured_hinge  # isort: skip
+from rnnparse.losses import structured_hinge  # isort: skip
 
 KAPPA = 0.1
 WARM_UP = 5
 COLUMNS = ("TF all", "TF two", "numba two", "numba all")
 
 
-def real_problems(options: argparse.Namespace) -> Callable[[int], tuple[ForestStore, Parameters]]:
+def real_problems(options: argparse.Namespace) -> Callable[[int], tuple[ForestDataset, Parameters]]:
     """A function that gives the lists of K candidates of a treebank's first sentences."""
     trees = load_clean(str(options.treebank))
     decoder = Decoder(grammar := estimate(trees, HeadTable.english()))
     sample = trees[: options.sentences]
 
-    def problem(k: int) -> tuple[ForestStore, Parameters]:
+    def problem(k: int) -> tuple[ForestDataset, Parameters]:
         parses = [decoder.parse(words(tree), k) for tree in sample]
-        config = TrainingConfig(kbest=k, dim=options.dim)
+        config = TrainingConfig(candidates=k, dim=options.dim)
         made = make_problem(Lists(grammar, parses, []), sample, [], None, config)
         return made.store, made.initial
 
     return problem
 
 
-def synthetic_problem(k: int, options: argparse.Namespace) -> tuple[ForestStore, Parameters]:
+def synthetic_problem(k: int, options: argparse.Namespace) -> tuple[ForestDataset, Parameters]:
     """The same with synthetic forests."""
     generator, rng = Generator(0, candidates=k), np.random.default_rng(0)
     forests = [generator.forest() for _ in range(options.sentences)]
     rows = [np.minimum(rng.zipf(1.2, int(f.end.max())), 4999) for f in forests]
     costs = [rng.integers(1, 9, len(f.root)) * (np.arange(len(f.root)) > 0) for f in forests]
-    keys = KeyTable.from_forests(CATEGORIES, forests, min_count=4)
-    store = ForestStore.from_forests(forests, rows, keys, costs)
+    keys = CategoryPairs.from_forests(CATEGORIES, forests, min_count=4)
+    store = ForestDataset.from_forests(forests, rows, keys, costs)
     return store, initial_parameters(keys, 5000, options.dim)
 
 
-def trained(store: ForestStore, start: Parameters, options: argparse.Namespace) -> Parameters:
+def trained(store: ForestDataset, start: Parameters, options: argparse.Namespace) -> Parameters:
     """The weights after some epochs of AdaGrad."""
     state = TrainingState.start(start)
     config = TrainingConfig(epochs=options.epochs, batch_size=options.batch, l2=0.0)
@@ -159,7 +160,9 @@ def cpu(function: Callable[..., Any], *arguments: Any) -> tuple[float, Any]:
     return time.process_time() - start, result
 
 
-def measure(store: ForestStore, weights: Parameters, options: argparse.Namespace) -> dict[str, Any]:
+def measure(
+    store: ForestDataset, weights: Parameters, options: argparse.Namespace
+) -> dict[str, Any]:
     """Medians over minibatches."""
     ways, rng, rows = Ways(weights), np.random.default_rng(1), []
     functions = (ways.tensorflow_all, ways.tensorflow_two, ways.numba_two, ways.numba_all)
@@ -198,7 +201,7 @@ def main(arguments: list[str]) -> None:
     else:
         print("synthetic forests")
 
-        def problem(k: int) -> tuple[ForestStore, Parameters]:
+        def problem(k: int) -> tuple[ForestDataset, Parameters]:
             return synthetic_problem(k, options)
 
     print(f"{'weights':<9}{'K':>4}{'nodes':>7}{'two':>6}{'violated':>10}", end="")
@@ -211,7 +214,7 @@ def main(arguments: list[str]) -> None:
             print_row(name, k, store, measure(store, weights, options))
 
 
-def print_row(name: str, k: int, store: ForestStore, found: dict[str, Any]) -> None:
+def print_row(name: str, k: int, store: ForestDataset, found: dict[str, Any]) -> None:
     """One row of the table."""
     all_tf, two_tf, two_numba, all_numba = (found[column] for column in COLUMNS)
     nodes = len(store.key) / len(store)

@@ -18,15 +18,10 @@ from collections.abc import Callable
 
 import numpy as np
 
-from rnnparse.grammar.grammar import Grammar, estimate
-from rnnparse.grammar.unknown import WordVectors
-from rnnparse.inference.cky import inside_chart
-from rnnparse.inference.decoder import Decoder
-from rnnparse.inference.rules import rule_arrays
-from rnnparse.models.vectors import read_vectors
-from rnnparse.trees.brackets import read_trees
-from rnnparse.trees.cleaning import clean
-from rnnparse.trees.heads import HeadTable
+from rnnparse.grammar import Grammar, WordVectors, estimate
+from rnnparse.inference import Decoder, inside_chart, rule_arrays
+from rnnparse.models import read_vectors
+from rnnparse.trees import HeadTable, clean, read_trees
 
 
 def seconds(action: Callable[[], object]) -> float:

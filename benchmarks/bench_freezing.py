@@ -25,10 +25,10 @@ from typing import Any
 import numpy as np
 
 from rnnparse._tensorflow import keras, tf
-from rnnparse.optim.adagrad import AdaGrad
+from rnnparse.optim import AdaGrad
 
 # After _tensorflow, so that TensorFlow starts quietly.
-from rnnparse.optim.freezing import FrozenRows, freeze, unfreeze  # isort: skip
+from rnnparse.optim import FrozenRows, freeze, unfreeze  # isort: skip
 
 layers = keras.layers
 CLASSES = 10

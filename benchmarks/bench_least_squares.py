@@ -28,8 +28,7 @@ ROOT = Path(__file__).resolve().parents[1]
 sys.path.insert(0, str(ROOT))
 
 from rnnparse._tensorflow import tf  # noqa: E402  starts TensorFlow quietly
-from rnnparse.optim.levenberg_marquardt.minimizer import LevenbergMarquardt  # noqa: E402
-from rnnparse.optim.levenberg_marquardt.results import Tolerances  # noqa: E402
+from rnnparse.optim import LevenbergMarquardt, Tolerances  # noqa: E402
 from tests.optim.levenberg_marquardt.nist import PROBLEMS, NistProblem  # noqa: E402
 
 TIGHT = 1e-15

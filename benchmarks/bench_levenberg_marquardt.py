@@ -16,7 +16,7 @@ import numpy as np
 from rnnparse._tensorflow import keras
 
 # After _tensorflow, so that TensorFlow starts quietly.
-from rnnparse.optim.levenberg_marquardt.fit import fit_least_squares  # isort: skip
+from rnnparse.optim import fit_least_squares  # isort: skip
 
 
 def fitted(kind: str, seed: int, budget: float) -> float:

@@ -26,8 +26,8 @@ import numpy as np
 from rnnparse._tensorflow import tf
 
 # After _tensorflow, so that TensorFlow starts quietly.
-from rnnparse.losses.external import external_loss  # isort: skip
-from rnnparse.losses.score_gradients import hinge_weights  # isort: skip
+from rnnparse.losses import external_loss  # isort: skip
+from rnnparse.losses import hinge_weights  # isort: skip
 from rnnparse.losses.structured import (  # isort: skip
     structured_hinge,
     structured_squared_hinge,

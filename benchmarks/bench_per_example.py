@@ -30,12 +30,8 @@ import numpy as np
 from bench_su_rnn import synthetic_store
 
 from rnnparse._tensorflow import keras, tf
-from rnnparse.models.category_pairs import KeyTable
-from rnnparse.models.cvg import CVG
-from rnnparse.models.parameters import initial_parameters
-from rnnparse.models.per_example import ExampleSubgradients
-from rnnparse.optim.adagrad import AdaGrad
-from rnnparse.optim.per_example_model import PerExampleModel, clip_each
+from rnnparse.models import CVG, CategoryPairs, ExampleSubgradients, initial_parameters
+from rnnparse.optim import AdaGrad, PerExampleModel, clip_each
 
 layers = keras.layers
 WORDS, DIM, LENGTH = 46_787, 50, 20
@@ -94,7 +90,7 @@ class Network:
     def __init__(self, sentences: int) -> None:
         self.store, keys = synthetic_store(sentences)
         numbers = np.arange(keys - 1)
-        table = KeyTable.count([str(i) for i in range(keys)], numbers, numbers)
+        table = CategoryPairs.count([str(i) for i in range(keys)], numbers, numbers)
         self.start = initial_parameters(table, 47_000, 25)
 
     def step(self, size: int, chunk: int | None = None) -> Callable[[], Any]:

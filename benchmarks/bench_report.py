@@ -25,7 +25,7 @@ from statistics import median
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
 
-from rnnparse.study.report.page import write_report
+from rnnparse.study.report import write_report
 from tests.study.made_up import TEN_THOUSAND, study_folder
 from tests.study.report.browser import Browser, find_browser
 

@@ -26,9 +26,7 @@ from typing import Any
 
 import numpy as np
 
-from rnnparse.study.curve import Curve
-from rnnparse.study.records import RecordFile, make_record
-from rnnparse.study.search_space import Space
+from rnnparse.study import Curve, RecordFile, Space, make_record
 
 SERIES = ("objective", "loss", "violated", "gradient_norm", "update_ratio")
 

@@ -3,7 +3,7 @@
     python benchmarks/bench_su_rnn.py [--store STORE.npz] [--dim 25] [--batch 25] [--l2 0.001]
 
 Medians over minibatches of synthetic forests (see synthetic_forests.py), or of real ones: STORE.npz
-holds the arrays of a `ForestStore` under their names. Every row includes making the minibatch.
+holds the arrays of a `ForestDataset` under their names. Every row includes making the minibatch.
 
     batch               minibatch arrays alone
     forward             scores of all candidates
@@ -26,42 +26,44 @@ import numpy as np
 from synthetic_forests import CATEGORIES, Generator
 
 from rnnparse._tensorflow import tf
-from rnnparse.models.batch import LevelBatch
-from rnnparse.models.category_pairs import KeyTable
-from rnnparse.models.cvg import CVG
-from rnnparse.models.forest_dataset import ForestStore
-from rnnparse.models.frozen_weights import Frozen
-from rnnparse.models.objective import loss_gradients
-from rnnparse.models.parameters import Parameters, initial_parameters
-from rnnparse.models.scorer import Scorer
-from rnnparse.optim.adagrad import AdaGrad
-from rnnparse.optim.optimizers import make_optimizer
+from rnnparse.models import (
+    CVG,
+    CategoryPairs,
+    ForestDataset,
+    FrozenWeights,
+    LevelBatch,
+    Parameters,
+    Scorer,
+    initial_parameters,
+    loss_gradients,
+)
+from rnnparse.optim import AdaGrad, make_optimizer
 
 # After _tensorflow, so that TensorFlow starts quietly.
-from rnnparse.losses.structured import structured_hinge  # isort: skip
+from rnnparse.losses import structured_hinge  # isort: skip
 
 WORDS = 47_000
 KAPPA = 0.1
 
 
-def synthetic_store(sentences: int) -> tuple[ForestStore, int]:
+def synthetic_store(sentences: int) -> tuple[ForestDataset, int]:
     """A store, and the number of its keys."""
     generator = Generator(0)
     forests = [generator.forest() for _ in range(sentences)]
     rng = np.random.default_rng(0)
     rows = [np.minimum(rng.zipf(1.2, int(f.end.max())), WORDS - 1) for f in forests]
     costs = [rng.integers(1, 9, len(f.root)) * (np.arange(len(f.root)) > 0) for f in forests]
-    keys = KeyTable.from_forests(CATEGORIES, forests, min_count=4)
-    return ForestStore.from_forests(forests, rows, keys, costs), len(keys)
+    keys = CategoryPairs.from_forests(CATEGORIES, forests, min_count=4)
+    return ForestDataset.from_forests(forests, rows, keys, costs), len(keys)
 
 
 class Bench:
     """Times functions of a minibatch on one store."""
 
-    def __init__(self, store: ForestStore, keys: int, options: argparse.Namespace) -> None:
+    def __init__(self, store: ForestDataset, keys: int, options: argparse.Namespace) -> None:
         self.store, self.options = store, options
         # Which keys are unary does not matter for the time.
-        table = KeyTable.count(
+        table = CategoryPairs.count(
             [str(i) for i in range(keys)], np.arange(keys - 1), np.arange(keys - 1)
         )
         words = max(WORDS, int(store.word.max()) + 1)
@@ -128,7 +130,7 @@ class Bench:
     def frozen_step(self, engine: str, *frozen: str) -> Callable[[LevelBatch], object]:
         """A step of a model of its own that does not train some variables."""
         model = CVG(self.copy(), engine)
-        model.freeze(Frozen(frozenset(frozen), {}))
+        model.freeze(FrozenWeights(frozenset(frozen), {}))
         return self.keras_step(model, AdaGrad(0.02))
 
     def keras_step(self, model: CVG, optimizer: AdaGrad) -> Callable[[LevelBatch], object]:
@@ -146,7 +148,7 @@ class Bench:
 def main(arguments: list[str]) -> None:
     """Parse options, run, print."""
     parser = argparse.ArgumentParser(description=(__doc__ or "").splitlines()[0])
-    parser.add_argument("--store", type=Path, help="arrays of a ForestStore (.npz)")
+    parser.add_argument("--store", type=Path, help="arrays of a ForestDataset (.npz)")
     parser.add_argument("--dim", type=int, default=25)
     parser.add_argument("--batch", type=int, default=25, help="sentences a minibatch")
     parser.add_argument("--l2", type=float, default=0.001)
@@ -154,7 +156,7 @@ def main(arguments: list[str]) -> None:
     parser.add_argument("--sentences", type=int, default=300, help="synthetic sentences")
     options = parser.parse_args(arguments)
     if options.store:
-        store = ForestStore(**np.load(options.store, allow_pickle=False))
+        store = ForestDataset(**np.load(options.store, allow_pickle=False))
         keys = int(store.key.max()) + 1
     else:
         store, keys = synthetic_store(options.sentences)

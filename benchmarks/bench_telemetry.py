@@ -20,13 +20,18 @@ from statistics import median
 
 import numpy as np
 
-from rnnparse.config import TrainingConfig
-from rnnparse.training.checkpoint import TrainingState
-from rnnparse.training.data import load_clean, read_word_vectors
-from rnnparse.training.kbest_cache import cache_folder
-from rnnparse.training.prepare import Problem, make_lists, make_problem
-from rnnparse.training.trainer import training_epochs
-from rnnparse.trees.embedded import embedded_treebank
+from rnnparse import TrainingConfig
+from rnnparse.training import (
+    Problem,
+    TrainingState,
+    cache_folder,
+    load_clean,
+    make_lists,
+    make_problem,
+    read_word_vectors,
+    training_epochs,
+)
+from rnnparse.trees import embedded_treebank
 
 CASES = {
     "as by default": {},
@@ -40,7 +45,7 @@ def make(config: TrainingConfig) -> Problem:
     trees = load_clean(str(config.treebank))
     vectors = read_word_vectors(config)
     cache = cache_folder(None)
-    lists = make_lists(trees, [], vectors, config, cache, jobs=0, progress=True)
+    lists = make_lists(trees, [], vectors, config, cache, n_jobs=0, progress=True)
     return make_problem(lists, trees, [], vectors, config)
 
 

@@ -58,16 +58,19 @@ def train(folder: Path, options: list[str]) -> dict[str, float]:
 
 def measure_network(folder: Path) -> dict[str, float]:
     """Train the network again from the cached lists of a model."""
-    from rnnparse.config import TrainingConfig
-    from rnnparse.parser import load
-    from rnnparse.training.checkpoint import TrainingState
-    from rnnparse.training.data import load_clean, read_word_vectors
-    from rnnparse.training.prepare import make_lists, make_problem
-    from rnnparse.training.trainer import training_epochs
+    from rnnparse import TrainingConfig, load
+    from rnnparse.training import (
+        TrainingState,
+        load_clean,
+        make_lists,
+        make_problem,
+        read_word_vectors,
+        training_epochs,
+    )
 
     config = TrainingConfig.from_dict(load(folder / "model").about["config"])
     trees, vectors = load_clean(str(config.treebank)), read_word_vectors(config)
-    lists = make_lists(trees, [], vectors, config, folder / "cache", jobs=1, progress=False)
+    lists = make_lists(trees, [], vectors, config, folder / "cache", n_jobs=1, progress=False)
     problem = make_problem(lists, trees, [], vectors, config)
     # The first epoch, which loads TensorFlow and the kernels, is not measured.
     state, config = TrainingState.start(problem.initial), replace(config, epochs=EPOCHS + 1)
@@ -83,10 +86,9 @@ def measure_network(folder: Path) -> dict[str, float]:
 
 def measure_parsing(folder: Path, dev: str) -> dict[str, float]:
     """Parse the sentences of dev with a saved model."""
-    from rnnparse.parser import load
-    from rnnparse.training.data import load_clean
-    from rnnparse.trees.brackets import escape_token
-    from rnnparse.trees.cleaning import words
+    from rnnparse import load
+    from rnnparse.training import load_clean
+    from rnnparse.trees import escape_token, words
 
     sentences = [words(tree) for tree in load_clean(dev)]
     began = time.process_time()

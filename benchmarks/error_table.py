@@ -25,20 +25,14 @@ from typing import Any
 import numpy as np
 from nltk.tree import Tree
 
-from rnnparse.evaluation import evaluate
-from rnnparse.evaluation.attachments import score_attachments
-from rnnparse.grammar.lexicon import Emissions, Lexicon
-from rnnparse.inference import decoder
-from rnnparse.inference.decoder import Decoder
-from rnnparse.inference.forest import Forest, candidate_tree
-from rnnparse.models.forest_dataset import ForestStore
-from rnnparse.models.scorer import Scorer
-from rnnparse.parser import Parser, load
+from rnnparse import Parser, evaluate, load
+from rnnparse.evaluation import score_attachments
+from rnnparse.grammar import Emissions, Lexicon
+from rnnparse.inference import Decoder, Forest, candidate_tree, decoder
+from rnnparse.models import ForestDataset, Scorer
 from rnnparse.threads import in_order
-from rnnparse.training.candidate_brackets import bracket_counts
-from rnnparse.training.data import load_clean
-from rnnparse.training.dev_selection import f1_of
-from rnnparse.trees.cleaning import tags, words
+from rnnparse.training import bracket_counts, f1_of, load_clean
+from rnnparse.trees import tags, words
 
 NO_WINDOW = 1e9  # nats
 
@@ -101,7 +95,7 @@ class Bench:
         """The candidate that the parser gives, as `Parser` chooses it."""
         forms = self.parser.grammar.lexicon.forms
         rows = [self.parser.vocabulary.rows(forms.lookup(tokens))]
-        store = ForestStore.from_forests([forest], rows, self.parser.keys)
+        store = ForestDataset.from_forests([forest], rows, self.parser.keys)
         scores = np.asarray(self.scorer.scores(store.batch([0])), np.float64)
         beta = self.parser.beta
         return int(np.argmax(scores + (beta * forest.logp if beta else 0.0)))

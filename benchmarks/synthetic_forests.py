@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from rnnparse.inference.forest import Forest
+from rnnparse.inference import Forest
 
 TAGS, PHRASES = 45, 55
 CATEGORIES = ("TOP", *(f"T{i}" for i in range(TAGS)), *(f"P{i}" for i in range(PHRASES)))

@@ -1,9 +1,9 @@
-"""numba's `njit` whose compiled code is kept wherever that is possible.
+"""numba's `njit`, which caches compiled code wherever possible.
 
-numba keeps it beside the source or in the user's cache folder. In containers neither may be
-writable, and any disk may be full; this must not stop the program. In the first case a private
-folder among the temporary ones takes their place; whatever cannot be kept is compiled again by the
-next process. One note says so.
+numba caches it beside the source or in the user's cache folder. In containers neither may be
+writable, and any disk may be full; this must not stop the program. If neither is writable, the
+cache is a private temporary folder; code that cannot be cached is compiled again by the next
+process. A note says so, once.
 """
 
 from __future__ import annotations
@@ -20,15 +20,15 @@ from numba.core.caching import FunctionCache
 from rnnparse.files import private_folder
 
 _LOG = logging.getLogger("rnnparse")
-_ADVICE = "set NUMBA_CACHE_DIR to a folder that can be written to and lasts"
+_ADVICE = "set NUMBA_CACHE_DIR to a permanent, writable folder"
 _noted = False
 
 
 def njit(*, cache: bool = True, **options: Any) -> Callable[[Callable[..., Any]], Any]:
-    """`numba.njit`, but without an error where compiled code cannot be kept.
+    """`numba.njit`, without an error if compiled code cannot be cached.
 
     Args:
-        cache: whether to keep compiled code.
+        cache: whether to cache compiled code.
         options: as for `numba.njit`.
     """
 
@@ -47,7 +47,7 @@ class _Cache(FunctionCache):
     def load_overload(self, sig: Any, target_context: Any) -> Any:
         try:
             return super().load_overload(sig, target_context)
-        except Exception:  # whatever unpickling damaged files raises
+        except Exception:  # errors of unpickling damaged files
             return None
 
     def save_overload(self, sig: Any, data: Any) -> None:
@@ -60,7 +60,7 @@ class _Cache(FunctionCache):
 def _cache(function: Callable[..., Any]) -> _Cache | None:
     try:
         return _Cache(function)
-    except RuntimeError:  # there is no place that can be written to
+    except RuntimeError:  # no folder is writable
         pass
     try:
         folder = os.environ["NUMBA_CACHE_DIR"] = str(private_folder())  # for other processes, too

@@ -20,16 +20,24 @@ _CHOICES = {"target": TARGETS, "tie": TIES, "engine": ENGINES, "objective": OBJE
 _COUNT = 1_000_000_000
 
 LIMITS: dict[str, tuple[int, int] | tuple[float, float]] = {
-    "kbest": (1, 100_000),
+    "candidates": (1, 100_000),
     "dim": (1, 10_000),
     **dict.fromkeys(("epochs", "patience", "batch_size"), (1, _COUNT)),
     **dict.fromkeys(("freeze_epochs", "jackknife", "folds"), (0, _COUNT)),
     "seed": (0, 2**63 - 1),
-    "jobs": (0, 1024),
+    "n_jobs": (-1, 1024),
     "learning_rate": (1e-30, 1e30),  # in single precision it is neither 0 nor infinite
     **dict.fromkeys(("l2", "kappa"), (0.0, 1e30)),
 }
 """The minimum and maximum of each numeric setting; also used by the command line."""
+
+FORMER_NAMES = {"kbest": "candidates", "jobs": "n_jobs"}
+"""Settings that had another name in files of earlier versions."""
+
+
+def with_present_names(settings: Mapping[str, Any]) -> dict[str, Any]:
+    """The settings, with former names replaced by present ones."""
+    return {FORMER_NAMES.get(name, name): value for name, value in settings.items()}
 
 
 @dataclass(frozen=True, repr=False)
@@ -40,7 +48,7 @@ class TrainingConfig:
         treebank: file, folder, glob or `nltk:NAME`; None for the embedded treebank.
         dev: trees for tuning; None to hold out a tenth of the treebank.
         vectors: file of word vectors in GloVe's format, or None.
-        kbest: k, the number of candidate trees per sentence.
+        candidates: length of the candidate list of a sentence.
         dim: n, the size of word and phrase vectors.
         epochs: maximum number of passes over the training set.
         patience: number of epochs without a better dev F1 after which training stops.
@@ -69,7 +77,7 @@ class TrainingConfig:
             trains on all of it.
         prune_vectors: whether to keep only the given word vectors of words in the training set.
         seed: seed of all random numbers.
-        jobs: number of processor cores; 0 for all.
+        n_jobs: number of threads; 0 or -1 for one per processor core.
         telemetry: whether to log gradients, updates and activations of every epoch; see
             `rnnparse.training.network_telemetry`.
         tensorboard: folder for TensorBoard logs, or None.
@@ -86,7 +94,7 @@ class TrainingConfig:
     treebank: str | None = None
     dev: str | None = None
     vectors: str | None = None
-    kbest: int = 100
+    candidates: int = 100
     dim: int = 25
     epochs: int = 12
     patience: int = 5
@@ -107,7 +115,7 @@ class TrainingConfig:
     folds: int = 0
     prune_vectors: bool = False
     seed: int = 0
-    jobs: int = 0
+    n_jobs: int = 0
     telemetry: bool = False
     tensorboard: str | None = None
     cache: str | None = None
@@ -141,11 +149,12 @@ class TrainingConfig:
 
     @classmethod
     def from_dict(cls, values: Mapping[str, Any]) -> TrainingConfig:
-        """Make a config from a mapping.
+        """Make a config from a mapping, which may have names of earlier versions.
 
         Raises:
             ConfigError: a key is unknown, or a value has the wrong type or is out of range.
         """
+        values = with_present_names(values)
         known = {field.name for field in fields(cls)}
         unknown = sorted(set(values) - known)
         if unknown:

@@ -1,14 +1,13 @@
-"""Single files: written so that a kill leaves the old one or the new one, and read with distrust.
+"""Write single files atomically, and read files that are not trusted.
 
-What is read may come from a stranger. Only regular files are opened, so that no pipe or device can
-block; nothing is executed; an archive cannot unpack to more than its own size; and whatever
-`write_arrays` or `write_json` could not have written is a ValueError.
+Files may come from a stranger. Only regular files are opened, so that no pipe or device can block;
+nothing is executed; an archive cannot unpack to more than its own size; and contents that
+`write_arrays` or `write_json` never write are a ValueError.
 
-A rename alone survives a kill, but not a power failure: the drive may keep the new name and lose
-the content. `durable=True` therefore waits until both are on the drive (fsync), at the cost of
-some milliseconds a file. What took work to make is written in this way: models, checkpoints and
-the notes of a run (study records are synchronised one by one, see `rnnparse.study.records`). Caches
-and reports are not: they can be made again, and damage to a cache is noticed when it is read.
+A rename survives a kill, but not a power failure: the drive may keep the new name and lose the
+content. `durable=True` waits until both are on the drive (fsync), which takes a few milliseconds
+per file. Models, checkpoints and the state of a run are durable. Caches and reports are not: they
+can be made again, and readers detect damage to a cache.
 """
 
 from __future__ import annotations
@@ -51,16 +50,16 @@ def write_atomically(
 ) -> None:
     """Write a file under a temporary name beside it, then rename it.
 
-    A symbolic link stays, and the file that it names is replaced. A pipe or a device is written
-    to, not replaced.
+    The target of a symbolic link is replaced, not the link. Pipes and devices are written to, not
+    replaced.
 
     Args:
         path: the file.
         write: writes the content to the open file.
-        durable: return only when the file would survive a power failure.
+        durable: return only when the file survives a power failure.
 
     Raises:
-        OSError: the file cannot be written; it is named, not the temporary one.
+        OSError: the file cannot be written; the error has its name, not the temporary one.
     """
     if path.exists() and not path.is_file():
         with open(path, "wb") as file:
@@ -88,14 +87,14 @@ def write_atomically(
 
 
 def without_temporary(name: str) -> str:
-    """The name of the file that a kill left under a temporary name; other names as they are."""
+    """The final name of a file that a kill left under its temporary name; other names unchanged."""
     temporary = _TEMPORARY.fullmatch(name)
     return temporary["name"] if temporary else name
 
 
 def sync(path: Path) -> None:
-    """Wait until a file's content, or the names in a folder, are on the drive, where it can."""
-    with contextlib.suppress(OSError):  # Windows has no such thing for folders, nor some drives
+    """Wait until a file's content, or the names in a folder, are on the drive, if possible."""
+    with contextlib.suppress(OSError):  # some drives do not support it, nor Windows for folders
         descriptor = os.open(path, os.O_RDONLY)
         try:
             os.fsync(descriptor)
@@ -122,10 +121,10 @@ def write_json(path: Path, value: Any, *, durable: bool = False) -> None:
 
 
 def make_writable(folder: Path) -> None:
-    """Make a folder, with those above it, and see whether files can be written there.
+    """Make a folder and its parents, and check that files can be written there.
 
     Raises:
-        OSError: they cannot.
+        OSError: files cannot be written there.
     """
     folder.mkdir(parents=True, exist_ok=True)
     with tempfile.TemporaryFile(dir=folder):
@@ -133,12 +132,12 @@ def make_writable(folder: Path) -> None:
 
 
 def private_folder() -> Path:
-    """A folder among the temporary ones that belongs to this user, and that others cannot enter.
+    """A temporary folder of this user that others cannot enter.
 
     Raises:
-        OSError: it cannot be made, or somebody else has made it.
+        OSError: it cannot be made, or another user has made it.
     """
-    user = os.getuid() if hasattr(os, "getuid") else "user"  # on Windows each user has an own one
+    user = os.getuid() if hasattr(os, "getuid") else "user"  # Windows: one per user
     folder = Path(tempfile.gettempdir()) / f"rnnparse-{user}"
     with contextlib.suppress(FileExistsError):
         folder.mkdir(mode=0o700)
@@ -146,7 +145,7 @@ def private_folder() -> Path:
     if not stat.S_ISDIR(state.st_mode):
         raise NotADirectoryError(errno.ENOTDIR, "not a folder", str(folder))
     if user != "user" and (state.st_uid != user or state.st_mode & 0o077):
-        raise PermissionError(errno.EPERM, "others have access to it", str(folder))
+        raise PermissionError(errno.EPERM, "other users can access it", str(folder))
     make_writable(folder)
     return folder
 
@@ -155,8 +154,8 @@ def hold_lock(path: Path) -> IO[bytes]:
     """Open a file that one process at a time can hold, until it is closed or the process ends.
 
     Raises:
-        BlockingIOError: another process holds it. Where there are no locks (Windows, some
-            network drives), all are let in.
+        BlockingIOError: another process holds it. Without file locks (Windows, some network
+            drives) this is never raised.
         OSError: the file cannot be written.
     """
     file = open(path, "ab")  # noqa: SIM115
@@ -200,23 +199,23 @@ def open_regular(path: Path) -> IO[bytes]:
 
 
 def read_arrays(path: Path) -> dict[str, np.ndarray]:
-    """Read what `write_arrays` wrote; see `parse_arrays`.
+    """Read a file of `write_arrays`; see `parse_arrays`.
 
     Raises:
         OSError: the file is missing or cannot be read.
-        ValueError: it is damaged, or not what `write_arrays` could have written.
+        ValueError: it is damaged, or has contents that `write_arrays` never writes.
     """
     return parse_arrays(read_regular(path))
 
 
 def parse_arrays(content: bytes) -> dict[str, np.ndarray]:
-    """The arrays in the bytes of an `.npz` file; never executes code from it.
+    """The arrays in the bytes of an `.npz` file. No code in it is executed.
 
     Returns:
         Arrays of booleans or numbers, contiguous and writable, in the order of the file.
 
     Raises:
-        ValueError: the file is damaged, or not what `write_arrays` could have written.
+        ValueError: the file is damaged, or has contents that `write_arrays` never writes.
     """
     try:
         with zipfile.ZipFile(io.BytesIO(content)) as archive:
@@ -229,9 +228,9 @@ def parse_arrays(content: bytes) -> dict[str, np.ndarray]:
                 raise ValueError("the archive is shorter than its parts")
             view = memoryview(content)
             return {m.filename.removesuffix(".npy"): _array(_stored(view, m)) for m in members}
-    # What zipfile and NumPy raise, by where the damage is.
+    # The errors of zipfile and NumPy, depending on the damage.
     except (zipfile.BadZipFile, EOFError, RuntimeError, struct.error, OverflowError) as error:
-        raise ValueError(f"not a whole file of arrays: {error}") from error
+        raise ValueError(f"not a complete file of arrays: {error}") from error
 
 
 _NPY_HEADER = 1024
@@ -254,28 +253,28 @@ def _stored(content: memoryview, member: zipfile.ZipInfo) -> memoryview:
 
 
 def _array(content: memoryview) -> np.ndarray:
-    """The array in the bytes of an `.npy` file as NumPy writes it: plain numbers in C order."""
+    """The array in the bytes of an `.npy` file: numbers or booleans in C order."""
     header = _NPY.match(bytes(content[:_NPY_HEADER]))
     if header is None or int.from_bytes(content[8:10], "little") != header.end() - 10:
-        raise ValueError("not an array of plain numbers in C order")
+        raise ValueError("not an array of numbers in C order")
     dtype = np.dtype(header[1].decode())
     shape = tuple(int(size) for size in header[2].split(b",") if size)
     if not dtype.isnative:
-        raise ValueError("an array of a machine with another order of bytes")
+        raise ValueError("an array in another byte order")
     if math.prod(shape) * dtype.itemsize != len(content) - header.end():
-        raise ValueError("an array that is shorter or longer than its header says")
+        raise ValueError("the size of an array differs from its header")
     array = np.ndarray(shape, dtype, content, header.end()).copy()
     if dtype.kind == "b" and array.view(np.uint8).max(initial=0) > 1:
-        raise ValueError("an array of booleans that are neither true nor false")
+        raise ValueError("an array of booleans has other values than 0 and 1")
     return array
 
 
 def read_json(path: Path) -> Any:
-    """Read what `write_json` wrote; see `parse_json`.
+    """Read a file of `write_json`; see `parse_json`.
 
     Raises:
         OSError: the file is missing or cannot be read.
-        ValueError: it is damaged, or not what `write_json` could have written.
+        ValueError: it is damaged, or has contents that `write_json` never writes.
     """
     return parse_json(read_regular(path))
 
@@ -284,10 +283,10 @@ def parse_json(content: bytes) -> Any:
     """The value in the bytes of a JSON file.
 
     Raises:
-        ValueError: no JSON in UTF-8; a member that occurs twice; a number that is not finite;
-            nesting so deep that Python cannot follow it.
+        ValueError: it is not JSON in UTF-8, a member occurs twice, a number is not finite, or the
+            nesting is too deep for Python.
     """
-    # Where no number is long, Python's own and faster function for them will do.
+    # Python's own conversion is faster, and safe if no number is long.
     number = _finite if _LONG_NUMBER.search(content) else None
     try:
         return json.loads(
@@ -297,7 +296,7 @@ def parse_json(content: bytes) -> Any:
             parse_constant=_not_finite,
         )
     except RecursionError:
-        raise ValueError("JSON that is nested too deeply") from None
+        raise ValueError("the JSON is nested too deeply") from None
     except UnicodeDecodeError as error:
         raise ValueError(f"byte {error.start + 1} is not UTF-8") from None
     except json.JSONDecodeError:
@@ -310,7 +309,7 @@ _LONG_NUMBER = re.compile(rb"[eE]\+?\d{3}|\d{300}")
 
 
 def on_digits(error: ValueError) -> str:
-    """The message of an error, in other words where Python refuses a number for its length."""
+    """The message of an error; reworded if Python refuses a number for its length."""
     if "integer string conversion" not in str(error):
         return str(error)
     return f"a number has more than {sys.get_int_max_str_digits():,} digits"

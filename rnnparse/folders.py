@@ -1,9 +1,9 @@
-"""Folders that are replaced whole, and in which nothing is deleted that we did not write.
+"""Replace folders atomically, and delete only files that the program wrote.
 
-A new folder is filled beside the old one, under a name of its own, and the two change places. On
-Linux that is a single step (renameat2): at every moment there is the old folder or the new one.
-Elsewhere there are two renames, between which the folder is missing; `set_aside` finds it then.
-The old one is deleted file by file, and only files that the caller knows.
+A new folder is filled beside the old one, under a temporary name, and the two are exchanged. On
+Linux that is a single step (renameat2): there is always either the old folder or the new one.
+Elsewhere there are two renames, between which the folder is missing; `set_aside` finds it then. The
+old folder is deleted file by file, and only files that the caller recognises.
 """
 
 from __future__ import annotations
@@ -24,16 +24,16 @@ from pathlib import Path
 from rnnparse.files import fcntl, sync
 
 _LOG = logging.getLogger("rnnparse")
-_ABANDONED = 3600.0  # seconds after which a folder that nobody fills was left by a killed process
+_ABANDONED = 3600.0  # seconds after which an idle folder counts as left by a killed process
 
 Known = Callable[[str], bool]
-"""Whether a path inside a folder (`a/b`) is that of a file that the program writes there."""
+"""Whether the program writes a file with this path (`a/b`) inside the folder."""
 
 
 def foreign_file(folder: Path, known: Known) -> Path | None:
-    """The first thing in a folder that the program did not write; None where there is none.
+    """The first entry of a folder that the program did not write, or None.
 
-    Whatever is neither a regular file of a known name nor a folder of such files is foreign.
+    All but regular files with known names, and folders of such files, are foreign.
 
     Raises:
         OSError: the folder cannot be read.
@@ -48,7 +48,7 @@ def remove_known(folder: Path, known: Known) -> bool:
     """Remove the files that the program wrote, then the folders that are empty.
 
     Returns:
-        Whether the folder is gone. Where something foreign is in it, that and the folder stay.
+        Whether the folder was removed; foreign entries, and folders that contain them, stay.
     """
     if folder.is_symlink() or not folder.is_dir():
         return not os.path.lexists(folder)
@@ -57,22 +57,22 @@ def remove_known(folder: Path, known: Known) -> bool:
             if is_file and known(path.relative_to(folder).as_posix()):
                 path.unlink()
         for parent, _, _ in os.walk(folder, topdown=False):
-            with contextlib.suppress(OSError):  # something foreign is in it
+            with contextlib.suppress(OSError):  # it has foreign entries
                 os.rmdir(parent)
     return not folder.exists()
 
 
 @contextmanager
 def replacement(folder: Path, known: Known) -> Iterator[Path]:
-    """Give a new, empty folder to fill, and put it in the place of `folder` at the end.
+    """Yield a new, empty folder, which replaces `folder` at the end of the block.
 
-    Where the block raises, what was there stays. The new content is on the drive before it takes
-    its place, so that a power failure leaves the old folder or the new one, too.
+    If the block raises, the old folder stays. The new content is on the drive before it replaces
+    the old one, so that also a power failure leaves one of them complete.
 
     Args:
         folder: the folder, which may be missing; its parents are made.
-        known: what may be deleted of the old content; the caller has made sure with
-            `foreign_file` that there is nothing else.
+        known: which old files may be deleted; the caller has checked with `foreign_file` that there
+            are no others.
 
     Raises:
         OSError: a folder cannot be made or renamed.
@@ -89,17 +89,17 @@ def replacement(folder: Path, known: Known) -> Iterator[Path]:
     finally:
         os.close(lock)
         if not remove_known(new, known):
-            _LOG.warning("%s: kept, since a file in it is not ours; move the file elsewhere", new)
+            _LOG.warning("%s: kept, because it contains a file that rnnparse did not write", new)
 
 
 def set_aside(folder: Path) -> Path | None:
-    """The old folder, if a replacement by two renames has just renamed it or was killed then."""
+    """The old folder, if a replacement is between its two renames or was killed there."""
     old = [path for path in _siblings(folder, "old") if path.is_dir()]
     return max(old, key=lambda path: path.stat().st_mtime, default=None)
 
 
 def _walk(folder: Path) -> Iterator[tuple[Path, bool]]:
-    """Everything in a folder but the folders in it, and whether it is a regular file."""
+    """All entries below a folder except folders, and whether each is a regular file."""
     with os.scandir(folder) as entries:
         for entry in sorted(entries, key=lambda entry: entry.name):
             if entry.is_dir(follow_symlinks=False):
@@ -109,7 +109,7 @@ def _walk(folder: Path) -> Iterator[tuple[Path, bool]]:
 
 
 def _tidy(folder: Path, known: Known) -> None:
-    """Undo what a killed process left: bring the old folder back, remove half-filled new ones."""
+    """Clean up after a killed process: restore the old folder, remove unfinished new ones."""
     old = set_aside(folder)
     if old is not None and not folder.exists():
         old.rename(folder)
@@ -120,7 +120,7 @@ def _tidy(folder: Path, known: Known) -> None:
 
 
 def _new_folder(folder: Path) -> tuple[Path, int]:
-    """A folder beside one, and a descriptor that holds its lock as long as it is open."""
+    """A new folder beside the given one, and a descriptor that locks it while it is open."""
     while True:
         new = _beside(folder, "new")
         new.mkdir(parents=True)
@@ -128,13 +128,13 @@ def _new_folder(folder: Path) -> tuple[Path, int]:
         with contextlib.suppress(OSError):  # no locks on this drive
             if fcntl:
                 fcntl.flock(lock, fcntl.LOCK_EX)
-        if new.exists():  # and was not taken for an abandoned one before it was locked
+        if new.exists():  # and was not removed as abandoned before it was locked
             return new, lock
         os.close(lock)
 
 
 def _is_abandoned(path: Path) -> bool:
-    """Whether no process fills a folder: none holds its lock, or without locks, not for an hour."""
+    """Whether no process fills a folder: it is not locked or, without locks, an hour old."""
     if fcntl:
         lock = os.open(path, os.O_RDONLY)
         try:
@@ -154,7 +154,7 @@ def _beside(folder: Path, end: str) -> Path:
 
 
 def _siblings(folder: Path, end: str) -> list[Path]:
-    """Folders beside one that have a name of `_beside`."""
+    """Folders beside the given one with a name of `_beside`."""
     pattern = re.compile(rf"\.{re.escape(folder.name)}\.[0-9a-f]{{8}}\.{end}")
     with contextlib.suppress(OSError):
         return sorted(
@@ -166,7 +166,7 @@ def _siblings(folder: Path, end: str) -> list[Path]:
 
 
 def _swap(new: Path, folder: Path) -> None:
-    """Put `new` in the place of `folder`; what was there is then called `new`."""
+    """Exchange `new` and `folder`; the old folder then has the path `new`."""
     if not folder.exists():
         new.rename(folder)
         return
@@ -186,7 +186,7 @@ _HERE, _EXCHANGE = -100, 2  # AT_FDCWD, RENAME_EXCHANGE
 
 
 def _exchange(one: Path, other: Path) -> bool:
-    """Let two folders change names in one step; False where system or drive cannot do that."""
+    """Exchange the names of two folders in one step; False if the system cannot do that."""
     if sys.platform != "linux":
         return False
     rename = getattr(ctypes.CDLL(None, use_errno=True), "renameat2", None)

@@ -1,15 +1,13 @@
-"""What holds of every array that is read from a file or given to a kernel: one table.
+"""Invariants of the arrays that are read from files or passed to kernels, as tables.
 
-Kernels do not check their bounds, so whatever they assume is checked where an array enters: when
-a file is read, and in the constructors that users of the library call. Each entry of a table names
-the shape, the type, the range of the values and their order:
+Kernels do not check bounds. Their assumptions are checked where arrays enter: when a file is read,
+and in public constructors. Each entry of a table gives shape, type, range of values and order:
 
     "binary": Array("R 3", np.int32, 0, "S-1")
 
-is an array of R rows and 3 columns whose values are numbers of symbols, from 0 to S - 1. Sizes that
-are not known beforehand (here R) are those of the first array that has them. What a table cannot
-say (children before parents; probabilities that sum to 1) is checked by the class that the table
-is named after.
+is an array of R rows and 3 columns with symbol numbers from 0 to S - 1. The first array with an
+unknown size (here R) determines it. The class that the table is named after checks the rest, such
+as children before parents, or probabilities that sum to 1.
 """
 
 from __future__ import annotations
@@ -26,25 +24,25 @@ LOG_LEAST, LOG_GREATEST = -746.0, 710.0
 """Bounds of the natural logarithms of positive float64."""
 
 LOG_ONE = 1e-6
-"""The log of a probability is at most 0, but for rounding."""
+"""Greatest log probability: 0, with tolerance for rounding."""
 
 GREATEST = 1e15
-"""Bound of all weights. Products and sums of weights within it do not overflow in float32."""
+"""Bound of all weights; products and sums of such weights do not overflow in float32."""
 
 Bound = int | float | str | None
 
 
 @dataclass(frozen=True)
 class Array:
-    """What holds of one array.
+    """Invariants of an array.
 
     Attributes:
         shape: its sizes with spaces between them, each a number or a term like `S`, `W+1`, `2n+1`.
-        dtypes: its type, or the types of which it has one.
+        dtypes: its type, or the allowed types.
         low, high: least and greatest value (terms are allowed); None for no bound. Bounds of floats
             exclude NaN and infinities.
-        order: "" for any; "offsets N": from 0 to N, never falling; "parts N": the same, but always
-            rising, so that no part is empty.
+        order: "" for any; "offsets N": ascending from 0 to N, with repetitions; "parts N": the
+            same without repetitions, so that no part is empty.
     """
 
     shape: str
@@ -138,13 +136,13 @@ COUNTS: Table = {
 
 
 def check(what: str, table: Table, arrays: Mapping[str, Any], **sizes: int) -> dict[str, int]:
-    """Raise ValueError where an array is not as its entry says.
+    """Raise ValueError if an array violates its entry.
 
     Args:
-        what: begins the names of arrays in messages, as in `pcfg.binary`.
+        what: prefix of the names of arrays in messages, as in `pcfg.binary`.
         table: the entries.
-        arrays: by name; more than the table has are not looked at.
-        sizes: those that are known.
+        arrays: arrays by name; those without an entry are ignored.
+        sizes: known sizes.
 
     Returns:
         All sizes.
@@ -158,9 +156,9 @@ def check(what: str, table: Table, arrays: Mapping[str, Any], **sizes: int) -> d
 
 
 def trusted(kind: type[Kind], **fields: Any) -> Kind:
-    """A frozen dataclass without its checks, from arrays that a kernel of ours has just made.
+    """A frozen dataclass without its checks, from arrays that our own kernel has just made.
 
-    Checking a sentence's forest takes 0.1 ms, and so would take a hundredth of the time of parsing.
+    Checking the forest of a sentence takes 0.1 ms, about 1 % of the time of parsing.
     """
     new = object.__new__(kind)
     for name, value in fields.items():
@@ -192,7 +190,7 @@ def _check_shape(name: str, entry: Array, array: np.ndarray, sizes: dict[str, in
     if array.ndim == len(terms):
         for term, size in zip(terms, array.shape, strict=True):
             for unknown in {letter for letter in term if letter.isalpha()} - sizes.keys():
-                # The first array with this size decides it.
+                # The first array with this size determines it.
                 rest = _value(term, {**sizes, unknown: 0})
                 factor = _value(term, {**sizes, unknown: 1}) - rest
                 sizes[unknown] = max((size - rest) // factor, 0)
@@ -216,7 +214,7 @@ def _check_values(name: str, entry: Array, array: np.ndarray, sizes: dict[str, i
     for bound, value, sign in ((entry.low, array.min(), 1), (entry.high, array.max(), -1)):
         if bound is not None:
             limit = _value(bound, sizes) if isinstance(bound, str) else bound
-            if not sign * value >= sign * limit:  # so put, NaN fails
+            if not sign * value >= sign * limit:  # NaN fails, too
                 side = "least" if sign > 0 else "most"
                 raise ValueError(f"{name} has the value {value}, not at {side} {limit}")
 

@@ -1,4 +1,4 @@
-"""JSON as the standard has it: the one place where this package writes it."""
+"""Write standard JSON; the only place in this package that does."""
 
 from __future__ import annotations
 
@@ -12,14 +12,13 @@ _SURROGATE = re.compile("[\ud800-\udfff]")
 
 
 def to_json(value: Any, indent: int | None = None) -> str:
-    """A value as JSON that every reader takes.
+    """A value as standard JSON.
 
-    Numbers that are not finite, which JSON lacks, become null. A file name that is not UTF-8 comes
-    in lone surrogates (PEP 383), which are escaped: the text can be written as UTF-8, and Python
-    reads the same name from it.
+    Numbers that are not finite become null. File names that are not UTF-8 contain lone surrogates
+    (PEP 383), which are escaped, so that the JSON is valid UTF-8 and Python reads the same name.
 
     Raises:
-        TypeError: the value is of a type that JSON does not have.
+        TypeError: JSON has no such type.
     """
     try:
         text = json.dumps(value, indent=indent, ensure_ascii=False, allow_nan=False)
@@ -29,7 +28,7 @@ def to_json(value: Any, indent: int | None = None) -> str:
 
 
 def _finite(value: Any) -> Any:
-    """The same with None in place of numbers that are not finite."""
+    """The value with None instead of numbers that are not finite."""
     if isinstance(value, float):
         return value if math.isfinite(value) else None
     if isinstance(value, Mapping):

@@ -37,7 +37,7 @@ from rnnparse.folders import foreign_file, replacement, set_aside
 from rnnparse.grammar.grammar import Grammar
 from rnnparse.grammar.pcfg import category_names
 from rnnparse.invariants import PARAMETERS, check
-from rnnparse.models.category_pairs import KeyTable
+from rnnparse.models.category_pairs import CategoryPairs
 from rnnparse.models.parameters import Parameters
 from rnnparse.models.vocabulary import Vocabulary
 
@@ -69,7 +69,7 @@ class Model:
 
     grammar: Grammar
     vocabulary: Vocabulary
-    keys: KeyTable
+    keys: CategoryPairs
     parameters: Parameters
     beta: float
     candidates: int
@@ -188,7 +188,7 @@ def _model(folder: Path, files: Mapping[str, bytes]) -> Model:
         vocabulary = Vocabulary.from_bytes(files["vocabulary.txt"])
     with _part(folder / "weights.npz"):
         weights = parse_arrays(files["weights.npz"])
-        keys = KeyTable(tuple(category_names(grammar.pcfg.categories)), weights.pop("pairs"))
+        keys = CategoryPairs(tuple(category_names(grammar.pcfg.categories)), weights.pop("pairs"))
         parameters = Parameters(**weights)
     with _part(folder):
         config = parse_json(files["config.json"])

@@ -14,7 +14,7 @@ from nltk.tree import Tree
 from rnnparse.inference.decoder import Decoder
 from rnnparse.inference.forest import Forest, ForestBuilder, candidate_tree
 from rnnparse.model_folder import FORMAT_VERSION, Model, load_model, save_model
-from rnnparse.models.forest_dataset import ForestStore
+from rnnparse.models.forest_dataset import ForestDataset
 from rnnparse.models.scorer import Scorer
 from rnnparse.nltk_parser import NltkParser
 from rnnparse.results import NodeScore, ParseResult, ScoredTree
@@ -192,10 +192,10 @@ class Parser(Model):
         scores = self._scorer.scores(self._store(forest, tokens).batch([0]))
         return np.asarray(scores, np.float64)
 
-    def _store(self, forest: Forest, tokens: Sequence[str]) -> ForestStore:
+    def _store(self, forest: Forest, tokens: Sequence[str]) -> ForestDataset:
         """The forest of one sentence with the rows of its words."""
         rows = self.vocabulary.rows(self.grammar.lexicon.forms.lookup(tokens))
-        return ForestStore.from_forests([forest], [rows], self.keys)
+        return ForestDataset.from_forests([forest], [rows], self.keys)
 
     # -- given trees ---------------------------------------------------------------------------
 

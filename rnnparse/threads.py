@@ -1,10 +1,10 @@
-"""Work on threads: results in order, and a main thread that is free for signals.
+"""Run work on threads with results in order, and keep the main thread free for signals.
 
-Python handles a signal such as Ctrl-C on the main thread only, and only between two instructions
-of Python. Compiled code holds it up, and where it arrives while compiled code hands back a result,
-the process may crash. So compiled code never runs on the main thread: `in_order` works on other
-threads, even if it is a single one, and `apart` makes a function do so. The main thread waits in a
-way that signals end. Long kernels look at `stop_flag` and give up soon after it is set.
+Python handles signals such as Ctrl-C only on the main thread, between two Python instructions.
+Compiled code delays them, and a signal that arrives while compiled code returns a result may crash
+the process. Therefore compiled code never runs on the main thread: `in_order` always uses other
+threads, and `apart` moves a function to one. Signals interrupt the waiting main thread. Long
+kernels check `stop_flag` and stop soon after it is set.
 """
 
 from __future__ import annotations
@@ -25,19 +25,19 @@ Item = TypeVar("Item")
 Result = TypeVar("Result")
 Arguments = ParamSpec("Arguments")
 
-AHEAD = 2  # items for each thread that are taken before the oldest result is asked for
-PATIENCE = 1.0  # seconds that abandoned work has to end
+AHEAD = 2  # items per thread that are taken before the oldest result is awaited
+PATIENCE = 1.0  # seconds for abandoned work to end
 
 _LOCAL = threading.local()
 _NEVER = np.zeros(1, np.uint8)
 
 
 class Abandoned(Exception):
-    """Work was given up because nobody waits for its result."""
+    """Work was abandoned because its result is no longer needed."""
 
 
 def stop_flag() -> np.ndarray:
-    """uint8 [1] for kernels of this thread: not 0 as soon as nobody waits for the result."""
+    """uint8 [1] for kernels of this thread: nonzero when the result is no longer needed."""
     flag: np.ndarray = getattr(_LOCAL, "stop", _NEVER)
     return flag
 
@@ -45,17 +45,17 @@ def stop_flag() -> np.ndarray:
 def in_order(
     function: Callable[[Item], Result], items: Iterable[Item], n_jobs: int
 ) -> Iterator[Result]:
-    """The function's results in the order of the items, each as soon as it is there.
+    """Yield the function's results in the order of the items, each as soon as it is ready.
 
-    Work that has begun is abandoned when the caller stops asking, by an exception or otherwise.
+    When the caller stops iterating, unfinished work is abandoned.
 
     Args:
-        function: called on other threads than the caller's.
+        function: called on other threads.
         items: taken as threads become free.
         n_jobs: threads; 0 or -1 for one per processor core that this process may use.
 
     Raises:
-        What the function raises, after the results before it.
+        Exceptions of the function, after the results before them.
         MemoryError: no thread can be started.
     """
     threads = n_jobs if n_jobs > 0 else cpu_count()
@@ -79,7 +79,7 @@ def _next(pending: deque[Future[Result]]) -> Result:
 
 
 def apart(function: Callable[Arguments, Result]) -> Callable[Arguments, Result]:
-    """Make a function that calls compiled code run on another thread than the main one."""
+    """Make a function that calls compiled code run on a thread other than the main one."""
 
     @functools.wraps(function)
     def call(*args: Arguments.args, **kwargs: Arguments.kwargs) -> Result:
@@ -91,7 +91,7 @@ def apart(function: Callable[Arguments, Result]) -> Callable[Arguments, Result]:
 
 
 class _Team:
-    """Threads that take tasks from one queue; there are no more of them than tasks so far."""
+    """Threads that take tasks from one queue; never more than there were tasks."""
 
     def __init__(self, most: int) -> None:
         self._most = most
@@ -131,7 +131,7 @@ class _Team:
                 task()
 
     def dismiss(self, patience: float) -> None:
-        """Tell the threads to end, and wait for them for so many seconds at most."""
+        """Tell the threads to end, and wait for them at most the given seconds."""
         self._stop[0] = 1
         for _ in self._workers:
             self._tasks.put(None)

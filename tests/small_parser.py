@@ -11,7 +11,7 @@ from nltk.tree import Tree
 from rnnparse.grammar.grammar import Grammar
 from rnnparse.grammar.pcfg import category_names
 from rnnparse.inference.decoder import Decoder
-from rnnparse.models.category_pairs import KeyTable
+from rnnparse.models.category_pairs import CategoryPairs
 from rnnparse.models.parameters import initial_parameters
 from rnnparse.models.vocabulary import Vocabulary
 from rnnparse.parser import Parser
@@ -30,7 +30,7 @@ def make_parser(grammar: Grammar, treebank: Sequence[Tree]) -> Parser:
     sentences = [words(tree) for tree in treebank]
     decoder = Decoder(grammar)
     forests = [decoder.parse(tokens, 20).forest for tokens in sentences[:20]]
-    keys = KeyTable.from_forests(category_names(grammar.pcfg.categories), forests, 3)
+    keys = CategoryPairs.from_forests(category_names(grammar.pcfg.categories), forests, 3)
     vocabulary = Vocabulary.build(sentences)
     start = initial_parameters(keys, len(vocabulary), 6, noise=0.5, seed=1)
     parameters = start._replace(vectors=5 * start.vectors, v=start.v / np.float32(2))

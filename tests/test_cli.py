@@ -46,7 +46,9 @@ def test_help_takes_no_time() -> None:
 def test_script_takes_the_same_arguments() -> None:
     script = Path(__file__).parents[1] / "scripts" / "train_parser.py"
     done = subprocess.run([sys.executable, script, "--help"], capture_output=True, text=True)
-    assert done.returncode == 0 and "rnnparse train" in done.stdout and "--kbest" in done.stdout
+    assert (
+        done.returncode == 0 and "rnnparse train" in done.stdout and "--candidates" in done.stdout
+    )
 
 
 @pytest.mark.parametrize(
@@ -100,9 +102,9 @@ def test_debug_shows_where_an_error_comes_from(arguments: list[str]) -> None:
 @pytest.mark.parametrize(
     "arguments",
     [
-        ["train", "--kbest", "0"],
+        ["train", "--candidates", "0"],
         ["train", "--epochs", "many"],
-        ["train", "--jobs", "-1"],
+        ["train", "--jobs", "-2"],
         ["train", "--learning-rate", "0"],
         ["train", "--engine", "steam"],
         ["parse", "model", "--format", "xml"],
@@ -132,7 +134,7 @@ def test_full_disk_is_an_error(trained: Path) -> None:
 def test_ctrl_c_says_how_to_go_on_and_the_command_does(tmp_path: Path) -> None:
     lines = embedded_treebank("train").read_text(encoding="utf-8").splitlines(keepends=True)
     (tmp_path / "my bank.mrg").write_text("".join(lines[:200]), encoding="utf-8")
-    command = [*PROGRAM, "train", "my bank.mrg", "--out", "m", "--kbest", "5", "--cache", "c"]
+    command = [*PROGRAM, "train", "my bank.mrg", "--out", "m", "--candidates", "5", "--cache", "c"]
     command += ["--epochs", "2", "--dim", "5"]
     run = subprocess.Popen(command, cwd=tmp_path, stderr=subprocess.PIPE, text=True)
     while not (tmp_path / "m.partial").exists():
@@ -143,7 +145,8 @@ def test_ctrl_c_says_how_to_go_on_and_the_command_does(tmp_path: Path) -> None:
     assert run.returncode == 130 and "Traceback" not in error
     assert error.splitlines()[-2:] == [
         "rnnparse: interrupted; to continue, run:",
-        "  rnnparse train 'my bank.mrg' --out m --kbest 5 --cache c --epochs 2 --dim 5 --resume",
+        "  rnnparse train 'my bank.mrg' --out m --candidates 5 --cache c --epochs 2 --dim 5 "
+        "--resume",
     ]
     again = subprocess.run([*command, "--resume"], cwd=tmp_path, capture_output=True, text=True)
     assert again.returncode == 0 and "CVG F1" in again.stdout
@@ -159,5 +162,5 @@ def test_info_for_people_and_for_programs(
     assert about["dev_scores"]["cvg_f1"] > about["dev_scores"]["base_f1"] > 80
     assert main(["info", str(trained)]) == 0
     rows = dict(line.split(maxsplit=1) for line in capsys.readouterr().out.splitlines())
-    assert rows["model"] == str(trained) and rows["config.kbest"] == "100"
+    assert rows["model"] == str(trained) and rows["config.candidates"] == "100"
     assert rows["dev_scores.cvg_f1"] == f"{about['dev_scores']['cvg_f1']:.4g}"

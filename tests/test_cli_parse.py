@@ -90,7 +90,7 @@ def test_written_trees_read_back(parse: Parse, tmp_path: Path) -> None:
     ]
 
 
-def test_kbest_lists_end_in_an_empty_line(parse: Parse) -> None:
+def test_n_best_lists_end_in_an_empty_line(parse: Parse) -> None:
     printed = parse(LINES[:3], "--n-best", "3").out
     blocks = [block.split("\n") for block in printed.removesuffix("\n\n").split("\n\n")]
     assert [len(block) for block in blocks] == [2, 1, 2] or all(map(len, blocks))
@@ -201,8 +201,8 @@ def test_lines_that_cannot_be_parsed_are_answered_in_their_place(
     assert [bool(error) for error in errors] == [False, True, False, True, False]
     assert "1000 tokens" in errors[1] and "1048576 characters" in errors[3]
     assert json.loads(shown[1])["trees"] == json.loads(shown[1])["tokens"] == []
-    kbest = parse(lines[:2], "--jobs", jobs, "--n-best", "2").out
-    assert kbest.endswith("\n\n(())\n\n")
+    several = parse(lines[:2], "--jobs", jobs, "--n-best", "2").out
+    assert several.endswith("\n\n(())\n\n")
 
 
 def test_an_endless_line_takes_no_more_memory_than_a_long_one() -> None:

@@ -107,13 +107,13 @@ def test_every_help_shows_in_every_encoding(encoding: str) -> None:
 # -- numbers -----------------------------------------------------------------------------------
 
 _NUMERIC = {
-    ("train",): "kbest dim epochs patience batch-size learning-rate l2 kappa folds jackknife "
+    ("train",): "candidates dim epochs patience batch-size learning-rate l2 kappa folds jackknife "
     "freeze-epochs seed jobs",
     ("parse", "m"): "n-best jobs",
     ("evaluate", "m", "g"): "jobs seed",
     ("evalb", "g", "t"): "max-error",
-    ("study", "run"): "kbest jackknife jobs plateau-epochs patience",
-    ("study", "range"): "low high updates batch-size l2 kappa dim kbest jackknife seed jobs",
+    ("study", "run"): "candidates jackknife jobs plateau-epochs patience",
+    ("study", "range"): "low high updates batch-size l2 kappa dim candidates jackknife seed jobs",
 }
 
 
@@ -177,7 +177,7 @@ def test_every_command_prints_json_by_the_standard(tmp_path: Path, model: Path) 
         ["info", new, "--json"],
         ["evaluate", new, trees, "--json", *everything],
         ["evalb", trees, trees, "--json"],
-        ["study", "range", trees, "--json", "--updates", "20", "--kbest", "3", *cache],
+        ["study", "range", trees, "--json", "--updates", "20", "--candidates", "3", *cache],
     ):
         assert isinstance(strict_json(command(arguments)), dict), arguments
     for file in (Path(new) / "report.json", Path(new) / "config.json"):

@@ -24,7 +24,7 @@ from rnnparse.study.lr_range_test import sweep
 from tests.study import made_up
 from tests.training.runs import write_treebank
 
-SMALL = ["--kbest", "10", "--dim", "5", "--batch-size", "10"]
+SMALL = ["--candidates", "10", "--dim", "5", "--batch-size", "10"]
 GRID = [*SMALL, "--optimizer", "sgd,adagrad", "--lr", "0.1,0.001", "--epochs", "2", "--jobs", "2"]
 
 
@@ -65,7 +65,17 @@ def test_every_axis_has_an_option(studies: list[ParserStudy]) -> None:
 
 
 def test_shared_settings_and_ways_to_run_reach_the_study(studies: list[ParserStudy]) -> None:
-    shared = ["t.mrg", "--dev", "d.mrg", "--vectors", "v", "--kbest", "9", "--head-rules", "left"]
+    shared = [
+        "t.mrg",
+        "--dev",
+        "d.mrg",
+        "--vectors",
+        "v",
+        "--candidates",
+        "9",
+        "--head-rules",
+        "left",
+    ]
     shared += ["--jackknife", "3", "--patience", "4", "--freeze", "W", "--freeze", "vectors"]
     running = ["--out", "o", "--cache", "c", "--jobs", "3", "--backend", "dask", "--address", "a:1"]
     assert main(["study", "run", *shared, *running]) == 130
@@ -74,7 +84,7 @@ def test_shared_settings_and_ways_to_run_reach_the_study(studies: list[ParserStu
         "treebank": "t.mrg",
         "dev": "d.mrg",
         "vectors": "v",
-        "kbest": 9,
+        "candidates": 9,
         "heads": "left",
         "jackknife": 3,
         "patience": 4,
@@ -107,9 +117,9 @@ def test_the_question_ends_with_plateaus(studies: list[ParserStudy]) -> None:
 
 def test_options_go_before_those_of_a_file(studies: list[ParserStudy], tmp_path: Path) -> None:
     path = tmp_path / "grid.toml"
-    path.write_text('[grid]\nl2 = [0.1, 1]\ndim = 7\n[training]\ntreebank = "a"\nkbest = 5\n')
-    assert main(["study", "run", "--grid", str(path), "--l2", "0.5", "--kbest", "6"]) == 130
-    fixed = {"treebank": "a", "kbest": 6}
+    path.write_text('[grid]\nl2 = [0.1, 1]\ndim = 7\n[training]\ntreebank = "a"\ncandidates = 5\n')
+    assert main(["study", "run", "--grid", str(path), "--l2", "0.5", "--candidates", "6"]) == 130
+    fixed = {"treebank": "a", "candidates": 6}
     assert studies[0].grid == Grid.from_options({"l2": 0.5, "dim": 7}, fixed=fixed)
 
 
@@ -173,7 +183,7 @@ def test_closed_streams_are_no_error_and_no_place_for_other_files(tmp_path: Path
         (["run", "missing.mrg"], "missing.mrg: no such file or folder"),
         (["run", "one.mrg"], "give more trees or --dev"),
         (["run", "one.mrg", "--dry-run"], "give more trees or --dev"),
-        (["run", "two.mrg", "--freeze", "W:Q", "--kbest", "5"], "no row of W matches 'Q'"),
+        (["run", "two.mrg", "--freeze", "W:Q", "--candidates", "5"], "no row of W matches 'Q'"),
         (["run", "two.mrg", "--address", "a:1"], "an address is for --backend ray or dask"),
         (["run", "two.mrg", "--backend", "cloud"], "backend must be one of processes, ray, dask"),
         (["run", "--grid", "bad.toml"], "bad.toml:2: l2 must not be negative"),
@@ -229,7 +239,7 @@ def test_a_range_test_is_printed_even_if_it_cannot_be_drawn(
         [],
         ["dance"],
         ["run", "--preset", "quick", "--grid", "g.toml"],
-        ["run", "--jobs", "-1"],
+        ["run", "--jobs", "-2"],
         ["run", "--plateau-epochs", "0"],
         ["show"],
         ["range", "--updates", "many"],

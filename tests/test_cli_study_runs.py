@@ -21,7 +21,7 @@ from tests.study.made_up import QUICK, study_folder
 from tests.training.runs import write_treebank
 
 PROGRAM = [sys.executable, "-m", "rnnparse"]
-SMALL = ["--kbest", "10", "--dim", "5", "--batch-size", "10"]
+SMALL = ["--candidates", "10", "--dim", "5", "--batch-size", "10"]
 GRID = [*SMALL, "--optimizer", "sgd,adagrad", "--lr", "0.1,0.001", "--epochs", "2", "--jobs", "2"]
 
 

@@ -17,7 +17,7 @@ from rnnparse.trees.style import STYLES
 OPTIONS: dict[str, Any] = {
     "dev": "d.mrg",
     "vectors": "v.txt",
-    "kbest": 7,
+    "candidates": 7,
     "dim": 3,
     "epochs": 4,
     "patience": 2,
@@ -35,7 +35,7 @@ OPTIONS: dict[str, Any] = {
     "heads": "left",
     "jackknife": 3,
     "seed": 9,
-    "jobs": 1,
+    "n_jobs": 1,
     "tensorboard": "t",
     "cache": "c",
 }
@@ -70,8 +70,8 @@ def test_every_setting_has_an_option(runs: list[Any], capsys: pytest.CaptureFixt
     arguments = ["train", "t.mrg", "--out", "m", "--resume", "--overwrite", "--json"]
     arguments += ["--prune-vectors", "--no-averaging", "--telemetry", "--treebank-style", "cess"]
     for name, value in OPTIONS.items():
-        arguments += ["--head-rules" if name == "heads" else f"--{name}".replace("_", "-")]
-        arguments += [str(value)]
+        option = {"heads": "head-rules", "n_jobs": "jobs"}.get(name, name.replace("_", "-"))
+        arguments += [f"--{option}", str(value)]
     assert main(arguments) == 0
     flags = {"prune_vectors": True, "averaging": False, "telemetry": True}
     config = TrainingConfig(treebank="t.mrg", style=STYLES["cess"], **flags, **OPTIONS)
@@ -104,3 +104,8 @@ def test_the_network_beats_the_grammar_it_ranks(trained: Path) -> None:
     report = json.loads((trained / "report.json").read_text(encoding="utf-8"))
     assert report["base_f1"] + 1 < report["cvg_f1"] <= report["oracle_f1"]
     assert set(report["seconds"]) and (report["sentences"], report["dev_sentences"]) == (1600, 200)
+
+
+def test_commands_of_earlier_studies_still_train(runs: list[Any]) -> None:
+    assert main(["train", "--candidates", "7"]) == 0
+    assert runs[0][0] == TrainingConfig(candidates=7)

@@ -146,7 +146,7 @@ def test_training_with_conventions_of_the_treebank(
     lines = [format_tree(tree).replace("(NP ", "(NP*X ") for tree in trees(12)]
     file.write_text("\n".join([*lines, "# end", EMPTY, "(S (NN ñ)", ""]), encoding="latin-1")
     options = [
-        *("--kbest", "5", "--dim", "3", "--epochs", "1", "--cache", str(tmp_path / "cache")),
+        *("--candidates", "5", "--dim", "3", "--epochs", "1", "--cache", str(tmp_path / "cache")),
         *("--encoding", "latin-1", "--label-separators", "default,*"),
     ]
     assert main(["train", str(file), "--out", str(tmp_path / "model"), *options]) == 0

@@ -19,15 +19,15 @@ def test_a_config_goes_through_json() -> None:
 def test_paths_and_numpy_numbers_become_plain_values() -> None:
     config = TrainingConfig(
         treebank=Path("a") / "b",  # type: ignore[arg-type]
-        kbest=np.int64(7),  # type: ignore[arg-type]
+        candidates=np.int64(7),  # type: ignore[arg-type]
         learning_rate=np.float32(0.5),  # type: ignore[arg-type]
         kappa=1,
     )
     values = json.loads(json.dumps(config.to_dict()))
-    assert (values["treebank"], values["kbest"]) == (str(Path("a/b")), 7)
+    assert (values["treebank"], values["candidates"]) == (str(Path("a/b")), 7)
     assert values["learning_rate"] == 0.5
     assert config == TrainingConfig(
-        treebank=str(Path("a/b")), kbest=7, learning_rate=0.5, kappa=1.0
+        treebank=str(Path("a/b")), candidates=7, learning_rate=0.5, kappa=1.0
     )
 
 
@@ -46,9 +46,9 @@ def test_unknown_settings_are_named_with_the_known_ones() -> None:
 @pytest.mark.parametrize(
     "values",
     [
-        {"kbest": 0},
-        {"kbest": 1.5},
-        {"kbest": "10"},
+        {"candidates": 0},
+        {"candidates": 1.5},
+        {"candidates": "10"},
         {"dim": -1},
         {"epochs": True},
         {"patience": None},
@@ -58,7 +58,7 @@ def test_unknown_settings_are_named_with_the_known_ones() -> None:
         {"learning_rate": 0.0},
         {"learning_rate": "0.1"},
         {"seed": -1},
-        {"jobs": -1},
+        {"n_jobs": -2},
         {"folds": 1},
         {"jackknife": 1},
         {"jackknife": -2},
@@ -73,12 +73,12 @@ def test_unknown_settings_are_named_with_the_known_ones() -> None:
         {"objective": "likelihood"},
         {"freeze": [3]},
         {"freeze_epochs": -1},
-        {"kbest": 10**20},
-        {"kbest": 10**5000},
+        {"candidates": 10**20},
+        {"candidates": 10**5000},
         {"dim": 10**6},
         {"epochs": 10**20},
         {"batch_size": 10**20},
-        {"jobs": 100_000},
+        {"n_jobs": 100_000},
         {"folds": 10**20},
         {"seed": 2**63},
         {"seed": -(10**5000)},
@@ -109,3 +109,8 @@ def test_repr_shows_what_differs_from_the_defaults() -> None:
     config = TrainingConfig("a.mrg", dim=5, freeze=("W",))
     assert repr(config) == "TrainingConfig(treebank='a.mrg', dim=5, freeze=('W',))"
     assert eval(repr(config)) == config
+
+
+def test_settings_of_earlier_versions_are_read() -> None:
+    config = TrainingConfig.from_dict({"candidates": 7, "n_jobs": 2})
+    assert config == TrainingConfig(candidates=7, n_jobs=2)

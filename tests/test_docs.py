@@ -10,12 +10,14 @@ from __future__ import annotations
 import doctest
 import os
 import re
+import runpy
 import subprocess
 import sys
 from pathlib import Path
 
 import pytest
 
+import rnnparse
 from tests.test_readme import ROOT, examples, folder, run_examples
 
 assert folder  # a fixture, which pytest finds by its name in this module
@@ -178,3 +180,21 @@ def test_the_runner_sees_links_that_lead_nowhere(tmp_path: Path) -> None:
     assert lost_links(page) == []
     page.write_text("[a](none.md) [b](other.md#no-heading) [`c`](#here) [d](https://a.b/c)")
     assert lost_links(page) == ["none.md", "other.md#no-heading", "#here"]
+
+
+def test_the_api_reference_is_up_to_date() -> None:
+    script = runpy.run_path(str(ROOT / "scripts" / "api_reference.py"))
+    page = script["PAGE"].read_text(encoding="utf-8")
+    assert page == script["reference"](), "run: python scripts/api_reference.py"
+
+
+def test_the_glossary_names_what_exists_in_alphabetical_order() -> None:
+    page = (ROOT / "docs" / "glossary.md").read_text(encoding="utf-8")
+    terms = [term.lower() for term in re.findall(r"^\*\*(.+?)\.\*\*", page, re.MULTILINE)]
+    assert len(terms) > 60 and terms == sorted(terms)
+    names = re.findall(r"`(rnnparse[\w.]+)`", page)
+    assert len(names) > 60
+    for name in names:
+        value = rnnparse
+        for part in name.split(".")[1:]:
+            value = getattr(value, part)

@@ -14,8 +14,8 @@ from rnnparse.grammar.grammar import Grammar
 from rnnparse.inference.decoder import Decoder
 from rnnparse.inference.forest import Forest
 from rnnparse.invariants import Array, check, rising
-from rnnparse.models.category_pairs import KeyTable
-from rnnparse.models.forest_dataset import ForestStore
+from rnnparse.models.category_pairs import CategoryPairs
+from rnnparse.models.forest_dataset import ForestDataset
 from rnnparse.models.objective import loss_gradients
 from rnnparse.models.scorer import Scorer
 from rnnparse.models.vocabulary import Vocabulary
@@ -172,9 +172,9 @@ def test_constructors_check_for_callers_of_the_library() -> None:
     with pytest.raises(ValueError, match="TOP"):
         replace(pcfg, symbols=tuple(name.lower() for name in pcfg.symbols))
     with pytest.raises(ValueError, match="pairs"):
-        KeyTable(parser.keys.categories[:2], parser.keys.pairs)
+        CategoryPairs(parser.keys.categories[:2], parser.keys.pairs)
     with pytest.raises(ValueError, match="sorted"):
-        KeyTable(parser.keys.categories, parser.keys.pairs[::-1].copy())
+        CategoryPairs(parser.keys.categories, parser.keys.pairs[::-1].copy())
     for classes, words in ((("UNK",), ("a", "a")), ((), ("a",)), (("UNK",), ("a\nb",))):
         with pytest.raises(ValueError, match="vocabulary"):
             Vocabulary(classes, words)
@@ -234,21 +234,21 @@ def test_forests_are_sound(name: str, change: Callable[[np.ndarray], np.ndarray]
 def test_stores_are_sound(name: str, change: Callable[[np.ndarray], np.ndarray]) -> None:
     parser, one_forest = small_parser(), forest()
     rows = parser.vocabulary.rows(TOKENS)
-    whole = vars(ForestStore.from_forests([one_forest, one_forest], [rows, rows], parser.keys))
-    ForestStore(**whole)
+    whole = vars(ForestDataset.from_forests([one_forest, one_forest], [rows, rows], parser.keys))
+    ForestDataset(**whole)
     with pytest.raises(ValueError, match="store"):
-        ForestStore(**{**whole, name: change(whole[name])})
+        ForestDataset(**{**whole, name: change(whole[name])})
 
 
 def test_a_store_has_the_sentences_that_it_is_asked_for() -> None:
     parser, one_forest = small_parser(), forest()
     rows = parser.vocabulary.rows(TOKENS)
-    store = ForestStore.from_forests([one_forest], [rows], parser.keys)
+    store = ForestDataset.from_forests([one_forest], [rows], parser.keys)
     for sentence in (1, -1, 10**9):
         with pytest.raises(IndexError, match="from 0 to 0"):
             store.batch([sentence])
     with pytest.raises(ValueError, match="more words than its sentence has rows"):
-        ForestStore.from_forests([one_forest], [rows[:-1]], parser.keys)
+        ForestDataset.from_forests([one_forest], [rows[:-1]], parser.keys)
 
 
 @pytest.mark.parametrize(
@@ -265,7 +265,7 @@ def test_a_store_has_the_sentences_that_it_is_asked_for() -> None:
 def test_kernels_refuse_batches_that_point_outside(change: dict[str, Any]) -> None:
     parser = small_parser()
     rows = parser.vocabulary.rows(TOKENS)
-    batch = ForestStore.from_forests([forest()], [rows], parser.keys).batch([0])
+    batch = ForestDataset.from_forests([forest()], [rows], parser.keys).batch([0])
     ((name, edit),) = change.items()
     broken = batch._replace(**{name: edit(getattr(batch, name))})
     with pytest.raises(ValueError, match="batch"):

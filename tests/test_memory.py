@@ -32,7 +32,11 @@ def limited(
     megabytes: int, command: list[str], lines: str = "", **options: object
 ) -> tuple[int, str, str]:
     done = subprocess.run(
-        command, input=lines, text=True, capture_output=True, timeout=300,
+        command,
+        input=lines,
+        text=True,
+        capture_output=True,
+        timeout=300,
         preexec_fn=lambda: resource.setrlimit(resource.RLIMIT_AS, (megabytes << 20,) * 2),
         **options,  # type: ignore[call-overload]
     )
@@ -67,7 +71,7 @@ def test_parse_and_evaluate_at_many_limits(model: Path, tmp_path: Path) -> None:
 def test_train_at_many_limits(tmp_path: Path) -> None:
     tree = "(TOP (S (NP (PRP They)) (VP (VBD ate)) (. .)))\n"
     (tmp_path / "bank.mrg").write_text(tree * 20)
-    command = [*PROGRAM, "train", str(tmp_path / "bank.mrg"), "--kbest", "5", "--epochs", "1"]
+    command = [*PROGRAM, "train", str(tmp_path / "bank.mrg"), "--candidates", "5", "--epochs", "1"]
     command += ["--dim", "5", "--cache", str(tmp_path / "c"), "--out"]
     outcomes = [check(m, [*command, str(tmp_path / f"m{m}")]) for m in range(300, 6000, 300)]
     assert not outcomes[0] and outcomes[-1]

@@ -134,3 +134,8 @@ def test_every_option_in_the_text_exists() -> None:
         ).stdout
     for option in set(re.findall(r"--[a-z][a-z-]+", README)) - {"--help"}:
         assert option in known, option
+
+
+def test_the_readme_can_be_searched_for_common_terms() -> None:
+    for term in ("Jacobian", "per-example", "momentum", "train_step", "stop_gradient"):
+        assert term in README

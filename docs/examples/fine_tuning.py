@@ -20,8 +20,7 @@ from typing import Any
 import keras
 import numpy as np
 
-from rnnparse.optim.freezing import freeze, unfreeze
-from rnnparse.optim.slots import variable_slots
+from rnnparse.optim import freeze, unfreeze, variable_slots
 
 INPUTS, FEATURES = 30, 8
 FIRST_CLASSES, SECOND_CLASSES = 10, 4

@@ -40,7 +40,7 @@ import numpy as np
 import tensorflow as tf
 from numba import njit
 
-from rnnparse.losses.external import check_external, external_loss
+from rnnparse.losses import check_external, external_loss
 
 WORDS, STATES_OF_WORD, DIM = 5, 3, 4
 STATES, ANY = WORDS * STATES_OF_WORD, tuple(range(WORDS))

@@ -15,8 +15,8 @@ from typing import Any
 import numpy as np
 
 from rnnparse import Study
+from rnnparse.study import Space
 from rnnparse.study.diagnosis import diagnose_all
-from rnnparse.study.search_space import Space
 
 FOLDER = "moons"
 SPACE = Space(

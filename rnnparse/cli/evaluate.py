@@ -95,7 +95,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--out", metavar="FILE", help="write the parser's trees here")
     parser.add_argument(
         "--jobs",
-        type=setting("jobs"),
+        type=setting("n_jobs"),
         default=0,
         metavar="N",
         help="threads (default: one per core)",

@@ -30,7 +30,7 @@ class Interruption:
 
     @property
     def status(self) -> int:
-        """The exit status that shells report for a program which this signal ended."""
+        """The exit status that shells report for a program that this signal ended."""
         return 128 + (self.signal or signal.SIGINT)
 
     def interrupt(self, number: int, frame: object) -> None:
@@ -51,10 +51,10 @@ class Interruption:
 def interruptible(
     interruption: Interruption, last_words: Callable[[], str], grace: float
 ) -> Iterator[None]:
-    """Handle the signals while a command runs, where they are not ignored.
+    """Handle the signals while a command runs, unless they are ignored.
 
     Args:
-        interruption: notes what arrives.
+        interruption: records the signals.
         last_words: what to print on standard error if the process is ended after `grace`.
         grace: seconds.
     """
@@ -77,9 +77,9 @@ def interruptible(
 def _watch(
     interruption: Interruption, last_words: Callable[[], str], grace: float
 ) -> Iterator[None]:
-    """End the process some time after a signal, unless the block has been left by then.
+    """End the process some time after a signal, unless the block has ended by then.
 
-    Python writes the number of a signal to a pipe when it arrives, whatever the main thread does.
+    Python writes the number of a signal to a pipe at once, whatever the main thread does.
     """
     reading, writing = os.pipe()
     os.set_blocking(writing, False)

@@ -41,7 +41,7 @@ _BY_SIGNAL = {*_SIGNALS, *(128 + number for number in _SIGNALS)}
 
 
 def is_out_of_memory(error: BaseException | None) -> bool:
-    """Whether an error, or what it was raised from, comes from a lack of memory."""
+    """Whether a lack of memory caused an error, or the error it was raised from."""
     while error is not None:
         if _KINDS & {kind.__name__ for kind in type(error).__mro__}:
             return True
@@ -54,7 +54,7 @@ def is_out_of_memory(error: BaseException | None) -> bool:
 
 
 def limit() -> int | None:
-    """The most bytes of address space that this process may have; None where there is no limit."""
+    """The limit of this process's address space in bytes, or None."""
     if resource is None:
         return None
     kinds = (resource.RLIMIT_AS, resource.RLIMIT_DATA)
@@ -63,14 +63,13 @@ def limit() -> int | None:
 
 
 def run_watched(run: Callable[[], int], debug: bool) -> int:
-    """Run a command in a child process and say in a line if it ended for lack of memory.
+    """Run a command in a child process, and report in one line if it lacked memory.
 
-    What compiled code prints on standard error is shown to debug only; what Python prints goes
-    there as ever.
+    Messages of compiled code on standard error are shown only with `debug`; those of Python always.
 
     Args:
         run: the command; returns its exit status.
-        debug: show what compiled code printed.
+        debug: whether to show the messages of compiled code.
 
     Returns:
         The exit status.
@@ -111,8 +110,8 @@ def _run_child(run: Callable[[], int], noise: int, mark: int) -> None:
 
     Args:
         run: as for `run_watched`.
-        noise: where file descriptor 2 is to lead.
-        mark: where something is written when the command has ended, not compiled code the process.
+        noise: target of file descriptor 2.
+        mark: gets a byte when the command itself has ended, as opposed to compiled code.
     """
     status = 1
     try:
@@ -134,7 +133,7 @@ def _run_child(run: Callable[[], int], noise: int, mark: int) -> None:
 
 @contextlib.contextmanager
 def _passing_on(child: int) -> Iterator[None]:
-    """Leave signals to a child process, but for those that are ignored."""
+    """Leave signals to a child process, except ignored ones."""
 
     def pass_on(number: int, frame: object) -> None:
         with contextlib.suppress(ProcessLookupError):

@@ -63,9 +63,9 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     )
     parser.add_argument(
         "--n-best",
-        type=setting("kbest"),
+        type=setting("candidates"),
         metavar="N",
-        help="print the N best trees of each sentence (default: the best, alone)",
+        help="print the N best trees of each sentence (default: only the best)",
     )
     parser.add_argument(
         "--tokenized", action="store_true", help="the input has tokens, separated by spaces"
@@ -81,7 +81,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     )
     parser.add_argument(
         "--jobs",
-        type=setting("jobs"),
+        type=setting("n_jobs"),
         metavar="N",
         help="threads; 0 for one per core (default: one per core for a file; 1 for standard input, "
         "so that each line is answered at once)",

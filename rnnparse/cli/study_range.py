@@ -66,7 +66,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     option(group, "--seed", "of all that is random", "N")
     add_shared(parser)
     group = parser.add_argument_group("running")
-    option(group, "--jobs", "processor cores, 0 for all", "N")
+    option(group, "--jobs", "processor cores, 0 for all", "N", dest="n_jobs")
     option(group, "--cache", "keep forests here (default: your cache folder)", "DIR")
 
 

@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from rnnparse.cli.text import columns, positive, print_json, setting, warn
-from rnnparse.cli.train import add_treebank, option
+from rnnparse.cli.train import add_candidates, add_treebank, option
 from rnnparse.cli.treebank_style import add_style, given_style
 from rnnparse.config import OBJECTIVES, TIES
 from rnnparse.errors import StudyError
@@ -57,7 +57,7 @@ _AXES = (
     ("--epochs", "NUMBERS", "passes over the sentences (default: 5)"),
     ("--seeds", "NUMBERS", "every setting runs once with each (default: 0)"),
 )
-_SHARED = ("treebank", "dev", "vectors", "kbest", "heads", "jackknife", "patience", "freeze")
+_SHARED = ("treebank", "dev", "vectors", "candidates", "heads", "jackknife", "patience", "freeze")
 _SHOWN = 100  # trials that --dry-run lists
 
 
@@ -96,7 +96,7 @@ def add_shared(parser: argparse.ArgumentParser) -> None:
     group = parser.add_argument_group("settings that all runs share")
     option(group, "--dev", "trees to tune on (default: a tenth, by chance)", "TREEBANK")
     option(group, "--vectors", "word vectors to begin with: text in GloVe's format", "FILE")
-    option(group, "--kbest", "candidate trees a sentence", "K")
+    add_candidates(group)
     option(
         group,
         "--head-rules",
@@ -129,7 +129,7 @@ def _add_running(parser: argparse.ArgumentParser) -> None:
         "after 5 on the way to a plateau)",
     )
     group.add_argument(
-        "--jobs", type=setting("jobs"), default=0, metavar="N", help="runs at once, 0: one a core"
+        "--jobs", type=setting("n_jobs"), default=0, metavar="N", help="runs at once, 0: one a core"
     )
     group.add_argument(
         "--backend",

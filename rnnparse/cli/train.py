@@ -93,7 +93,7 @@ def _add_data(parser: argparse.ArgumentParser) -> None:
 def _add_model(parser: argparse.ArgumentParser) -> None:
     group = parser.add_argument_group("model")
     option(group, "--dim", "dimension n of word and phrase vectors", "N")
-    option(group, "--kbest", "candidate trees a sentence", "K")
+    add_candidates(group)
     option(
         group,
         "--head-rules",
@@ -172,7 +172,7 @@ def _add_learning(parser: argparse.ArgumentParser) -> None:
 
 def _add_running(parser: argparse.ArgumentParser) -> None:
     group = parser.add_argument_group("running")
-    option(group, "--jobs", "processor cores to use; 0 for all", "N")
+    option(group, "--jobs", "processor cores to use; 0 for all", "N", dest="n_jobs")
     group.add_argument("--resume", action="store_true", help="continue an interrupted run")
     group.add_argument(
         "--overwrite", action="store_true", help="replace an existing model when training ends"
@@ -196,6 +196,18 @@ def add_treebank(parser: argparse.ArgumentParser) -> None:
         nargs="?",
         default=argparse.SUPPRESS,
         help="training trees (default: the small generated treebank of this package)",
+    )
+
+
+def add_candidates(group: Any) -> None:
+    """Declare --candidates, also under its former name, which commands in old studies have."""
+    option(group, "--candidates", "length of the candidate list of a sentence", "K")
+    group.add_argument(
+        "--kbest",
+        dest="candidates",
+        type=setting("candidates"),
+        default=argparse.SUPPRESS,
+        help=argparse.SUPPRESS,
     )
 
 

@@ -10,8 +10,10 @@ from rnnparse.evaluation.evalb import evaluate_files as evaluate_files
 from rnnparse.evaluation.evalb import match_spans as match_spans
 from rnnparse.evaluation.evalb import spans as spans
 from rnnparse.evaluation.params import EvalbParams as EvalbParams
+from rnnparse.evaluation.report import BootstrapResult as BootstrapResult
 from rnnparse.evaluation.report import LabelScore as LabelScore
 from rnnparse.evaluation.report import LengthScore as LengthScore
 from rnnparse.evaluation.report import by_label as by_label
 from rnnparse.evaluation.report import by_length as by_length
+from rnnparse.evaluation.report import paired_bootstrap as paired_bootstrap
 from rnnparse.evaluation.totals import SentenceScore as SentenceScore

@@ -92,9 +92,9 @@ def _check_states(pcfg: Pcfg, lexicon: Lexicon) -> None:
 
 def _check_words(lexicon: Lexicon) -> None:
     """Words are sorted, and each has all states of its tags, tag by tag."""
-    plain = [unescape_token(word) for word in lexicon.words]
+    unescaped = [unescape_token(word) for word in lexicon.words]
     # Models of older versions have them in the order of their escaped forms.
-    _require(_sorted(plain) or _sorted(lexicon.words), "lexicon.words are not sorted")
+    _require(_sorted(unescaped) or _sorted(lexicon.words), "lexicon.words are not sorted")
     _require(_sorted(lexicon.tagger.features), "tagger.features are not sorted")
     place = np.full(lexicon.symbol.max(initial=0) + lexicon.state_symbol.max(initial=0) + 1, -1)
     place[lexicon.state_symbol] = np.arange(len(lexicon.state_symbol))

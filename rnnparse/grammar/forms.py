@@ -24,9 +24,9 @@ class WordForms:
 
     def __init__(self, words: Iterable[str]) -> None:
         written = tuple(words)
-        plain = [unescape_token(word) for word in written]
-        self._known = frozenset(plain)
-        seen = set().union(*plain)
+        unescaped = [unescape_token(word) for word in written]
+        self._known = frozenset(unescaped)
+        seen = set().union(*unescaped)
         self._in_words = {code: to for code, to in IN_WORDS.items() if chr(code) not in seen}
         self._escaped = "".join(pair for pair in _CONVENTIONS if _escapes(pair, written))
 
@@ -41,12 +41,12 @@ class WordForms:
         Args:
             tokens: escaped or unescaped.
         """
-        plain = [unescape_token(token) for token in tokens]
-        if self._known.issuperset(plain):
-            return plain
+        unescaped = [unescape_token(token) for token in tokens]
+        if self._known.issuperset(unescaped):
+            return unescaped
         return [
             word if word in self._known else self._nearest(word, opens)
-            for word, opens in zip(plain, opening_quotes(plain), strict=True)
+            for word, opens in zip(unescaped, opening_quotes(unescaped), strict=True)
         ]
 
     def write(self, tokens: Iterable[str]) -> list[str]:

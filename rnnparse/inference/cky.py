@@ -29,7 +29,7 @@ SLOT = np.dtype(
 class Rows(NamedTuple):
     """Scores of the left children: one slot for each start position and symbol there.
 
-    The score of slot x over tokens i..k-1 is score[slots[x].start + k], -inf if there is none; all
+    The score of slot x over tokens i..k-1 is score[slots[x].start + k], -inf without a score; all
     k with a score lie in slots[x].low..high. `number` is the number of the left child.
     """
 

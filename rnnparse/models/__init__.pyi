@@ -1,8 +1,8 @@
 from rnnparse.models.batch import LevelBatch as LevelBatch
-from rnnparse.models.category_pairs import KeyTable as KeyTable
+from rnnparse.models.category_pairs import CategoryPairs as CategoryPairs
 from rnnparse.models.cvg import CVG as CVG
-from rnnparse.models.forest_dataset import ForestStore as ForestStore
-from rnnparse.models.frozen_weights import Frozen as Frozen
+from rnnparse.models.forest_dataset import ForestDataset as ForestDataset
+from rnnparse.models.frozen_weights import FrozenWeights as FrozenWeights
 from rnnparse.models.objective import danskin_batch as danskin_batch
 from rnnparse.models.objective import loss_gradients as loss_gradients
 from rnnparse.models.objective import loss_of_scores as loss_of_scores

@@ -19,7 +19,7 @@ RARE = 0
 
 
 @dataclass(frozen=True, eq=False)
-class KeyTable:
+class CategoryPairs:
     """Rows of the stacked weights for pairs of child categories (or single ones).
 
     Row i + 1 belongs to `pairs[i]`. Rare and unseen pairs share row 0, so that every tree has a
@@ -45,7 +45,7 @@ class KeyTable:
     @classmethod
     def count(
         cls, categories: Sequence[str], left: np.ndarray, right: np.ndarray, min_count: int = 1
-    ) -> KeyTable:
+    ) -> CategoryPairs:
         """Give a row to each pair that occurs at least `min_count` times.
 
         Args:
@@ -60,7 +60,7 @@ class KeyTable:
     @classmethod
     def from_forests(
         cls, categories: Sequence[str], forests: Iterable[Forest], min_count: int = 1
-    ) -> KeyTable:
+    ) -> CategoryPairs:
         """Count the pairs of all nodes of `forests`; see `count`."""
         parts = [child_categories(f.cat, f.left, f.right) for f in forests]
         internal = [left >= 0 for left, _ in parts]

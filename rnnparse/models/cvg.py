@@ -9,7 +9,7 @@ import numpy as np
 from rnnparse._tensorflow import keras, tf
 from rnnparse.errors import ConfigError
 from rnnparse.models.batch import LevelBatch
-from rnnparse.models.frozen_weights import NOTHING, Frozen
+from rnnparse.models.frozen_weights import NOTHING, FrozenWeights
 from rnnparse.models.objective import danskin_batch, loss_gradients_at, loss_of_scores
 from rnnparse.models.parameters import Gradients, Parameters
 from rnnparse.models.su_rnn import SCORES
@@ -45,7 +45,7 @@ class CVG(keras.Model):
         self._frozen = NOTHING
         self.built = True
 
-    def freeze(self, frozen: Frozen) -> None:
+    def freeze(self, frozen: FrozenWeights) -> None:
         """Train all weights except these; build or rebuild the optimizer afterwards."""
         self._frozen = frozen
         for name in Parameters._fields:

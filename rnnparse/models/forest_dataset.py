@@ -11,7 +11,7 @@ import numpy as np
 from rnnparse.compiled import njit
 from rnnparse.invariants import STORE, check, trusted
 from rnnparse.models.batch import LevelBatch, number_marked
-from rnnparse.models.category_pairs import KeyTable, child_categories
+from rnnparse.models.category_pairs import CategoryPairs, child_categories
 from rnnparse.threads import apart
 
 if TYPE_CHECKING:
@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
 
 @dataclass(frozen=True, eq=False)
-class ForestStore:
+class ForestDataset:
     """Forests of S sentences (M nodes, T candidates in all), ready for the network.
 
     Attributes:
@@ -66,10 +66,10 @@ class ForestStore:
         cls,
         forests: Sequence[Forest],
         rows: Sequence[np.ndarray],
-        keys: KeyTable,
+        keys: CategoryPairs,
         costs: Sequence[np.ndarray] | None = None,
         gold: np.ndarray | Sequence[int] | None = None,
-    ) -> ForestStore:
+    ) -> ForestDataset:
         """Collect forests.
 
         Args:
@@ -113,10 +113,10 @@ class ForestStore:
         root: np.ndarray,
         logp: np.ndarray,
         root_offsets: np.ndarray,
-        keys: KeyTable,
+        keys: CategoryPairs,
         cost: np.ndarray | None = None,
         gold: np.ndarray | None = None,
-    ) -> ForestStore:
+    ) -> ForestDataset:
         """`from_forests` for concatenated arrays of forests, with their offsets [S + 1]."""
         sizes = np.diff(node_offsets)
         first = np.repeat(np.asarray(node_offsets[:-1], np.int64), sizes)
@@ -192,12 +192,12 @@ class ForestStore:
 def make_batch(
     forests: Sequence[Forest],
     rows: Sequence[np.ndarray],
-    keys: KeyTable,
+    keys: CategoryPairs,
     costs: Sequence[np.ndarray] | None = None,
     gold: np.ndarray | Sequence[int] | None = None,
 ) -> LevelBatch:
-    """One batch of all `forests`; arguments as for `ForestStore.from_forests`."""
-    return ForestStore.from_forests(forests, rows, keys, costs, gold).batch(range(len(forests)))
+    """One batch of all `forests`; arguments as for `ForestDataset.from_forests`."""
+    return ForestDataset.from_forests(forests, rows, keys, costs, gold).batch(range(len(forests)))
 
 
 def _joined(parts: Sequence[np.ndarray], dtype: type) -> np.ndarray:

@@ -12,7 +12,7 @@ from rnnparse.models.parameters import Parameters
 from rnnparse.optim.patterns import match_names
 
 
-class Frozen(NamedTuple):
+class FrozenWeights(NamedTuple):
     """Weights that are not trained.
 
     Attributes:
@@ -24,10 +24,10 @@ class Frozen(NamedTuple):
     rows: dict[str, np.ndarray]
 
 
-NOTHING = Frozen(frozenset(), {})
+NOTHING = FrozenWeights(frozenset(), {})
 
 
-def check_fields(patterns: Sequence[str]) -> Frozen:
+def check_fields(patterns: Sequence[str]) -> FrozenWeights:
     """The variables that patterns freeze completely, before their rows are known.
 
     Raises:
@@ -39,7 +39,7 @@ def check_fields(patterns: Sequence[str]) -> Frozen:
 
 def find_frozen(
     patterns: Sequence[str], row_names: Mapping[str, Sequence[str]], strict: bool = True
-) -> Frozen:
+) -> FrozenWeights:
     """The weights that match the patterns.
 
     Args:
@@ -68,7 +68,7 @@ def find_frozen(
     whole = frozenset(name for name, rows in frozen.items() if rows.all())
     if len(whole) == len(frozen):
         raise ConfigError("all weights are frozen, so that none can be trained; freeze fewer")
-    return Frozen(
+    return FrozenWeights(
         whole,
         {
             name: np.flatnonzero(rows).astype(np.int32)

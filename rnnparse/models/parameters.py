@@ -6,7 +6,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from rnnparse.models.category_pairs import KeyTable
+from rnnparse.models.category_pairs import CategoryPairs
 
 
 class Parameters(NamedTuple):
@@ -55,7 +55,7 @@ class Gradients(NamedTuple):
 
 
 def initial_parameters(
-    keys: KeyTable,
+    keys: CategoryPairs,
     vectors: np.ndarray | int,
     dim: int,
     *,

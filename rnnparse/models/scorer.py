@@ -28,7 +28,7 @@ class Scorer:
     def node_vectors(self, batch: LevelBatch) -> np.ndarray:
         """The vector of each node, [N, n]; the first U are the words'.
 
-        `ForestStore.batch_with_nodes` maps nodes of forests to nodes of the batch.
+        `ForestDataset.batch_with_nodes` maps nodes of forests to nodes of the batch.
         """
         return self._forward(batch)[0]
 

@@ -1,4 +1,4 @@
-"""Checks that the loss of each example depends only on that example."""
+"""Whether the loss of an example depends on that example alone."""
 
 from __future__ import annotations
 
@@ -20,20 +20,21 @@ _MIXING = tuple(
 
 
 def refuse_mixing_layers(model: Any) -> None:
-    """Refuse a Keras model with a layer that makes examples depend on each other.
+    """Raise ConfigError where a layer of a Keras model makes examples depend on each other.
 
-    These are batch normalization (unless it is frozen), layers that blend examples, Keras layers
-    that work along axis 0, and stateful recurrent layers. `check_examples` also finds others.
+    Known are batch normalisation (unless it is frozen), layers that blend examples, Keras layers
+    that work along axis 0, and recurrent layers that keep a state for each row of the batch. See
+    `check_examples` for a test that knows no names.
 
     Raises:
-        ConfigError: there is such a layer; the message names it and an alternative.
+        ConfigError: names the layer and says what may be used instead.
     """
     for layer in all_layers(model):
         reason = _reason(layer)
         if reason is not None:
             raise ConfigError(
                 f"layer {layer.name!r} ({type(layer).__name__}) {reason}; "
-                "per-example gradients are not defined for it"
+                "the loss of an example has no gradient of its own then"
             )
 
 
@@ -55,48 +56,48 @@ def _reason(layer: Any) -> str | None:
 
 
 def check_examples(losses_of: Callable[[Any], tf.Tensor], batch: Any, model: Any) -> None:
-    """Check by evaluation that the loss of each example depends only on that example.
+    """Check by running it that the loss of an example depends on that example alone.
 
-    Replacing all other examples by copies of one must not change its loss. Random layers draw the
-    same numbers each time. Afterwards all variables are restored: weights (which
-    `SpectralNormalization` changes in a forward pass), layer states, metrics and random seeds.
+    All other examples are replaced by copies of one, which must leave its loss as it is. Random
+    layers draw the same numbers each time. All variables are put back: weights (which
+    `SpectralNormalization` changes in a forward pass), states of layers, metrics, random seeds.
 
     Args:
-        losses_of: returns the losses [B] of a batch, as in training.
+        losses_of: gives the losses [B] of a batch, as in training.
         batch: nested tensors or arrays [B, …], at least two different examples.
-        model: the Keras model whose state is restored.
+        model: a Keras model, the state of which is held.
 
     Raises:
-        ConfigError: a loss depends on other examples; or the losses change from call to call
-            because a layer does not draw its random numbers from a Keras `SeedGenerator`, so that
-            the check is not possible.
+        ConfigError: a loss depends on other examples; or the losses change from call to call, so
+            that it cannot be told (a layer draws numbers from elsewhere than a Keras
+            `SeedGenerator`).
     """
     batch = _mapped(tf.convert_to_tensor, batch)
     states = _states(model)
-    losses_of(batch)  # builds missing variables
+    losses_of(batch)  # makes what variables there are not yet
     _restore(states)
     states = _states(model)
 
     def losses(batch: Any) -> np.ndarray:
-        values = losses_of(batch).numpy()
+        found = losses_of(batch).numpy()
         _restore(states)
-        return values
+        return found
 
     expected = losses(batch)
-    # Allows for another order of additions.
+    # What the order of additions may change.
     tolerance = 1e3 * float(np.finfo(expected.dtype).eps) * np.abs(expected).max()
     if not np.array_equal(expected, losses(batch), equal_nan=True):
         raise ConfigError(
-            "the losses change from call to call, so the check is not possible; let random layers "
-            "draw from a keras.random.SeedGenerator"
+            "the losses change from call to call, so that it cannot be told whether examples "
+            "depend on each other; let random layers draw from a keras.random.SeedGenerator"
         )
     for i in (0, len(expected) - 1):
-        among_copies = losses(_mapped(partial(_copies, i), batch))[i]
-        if not np.isclose(among_copies, expected[i], rtol=0, atol=tolerance, equal_nan=True):
+        found = losses(_mapped(partial(_copies, i), batch))[i]
+        if not np.isclose(found, expected[i], rtol=0, atol=tolerance, equal_nan=True):
             raise ConfigError(
                 f"the loss of example {i} depends on the other examples: it is {expected[i]:.6g}, "
-                f"but {among_copies:.6g} among copies of itself; per-example gradients need losses "
-                "that depend on one example each"
+                f"but {found:.6g} beside copies of itself; per-example gradients need a loss "
+                "for each example alone"
             )
 
 

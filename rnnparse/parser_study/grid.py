@@ -11,7 +11,7 @@ from dataclasses import dataclass, field, fields, replace
 from pathlib import Path
 from typing import Any
 
-from rnnparse.config import TrainingConfig
+from rnnparse.config import TrainingConfig, with_present_names
 from rnnparse.errors import ConfigError
 from rnnparse.files import on_digits, open_regular
 from rnnparse.models.frozen_weights import check_fields
@@ -63,7 +63,7 @@ _DEFAULTS = TrainingConfig(epochs=5)
 _SHARED = tuple(
     field.name
     for field in fields(TrainingConfig)
-    if field.name not in (*AXES, "seed", "jobs", "tensorboard")
+    if field.name not in (*AXES, "seed", "n_jobs", "tensorboard")
 )
 _OPTIONS = (*AXES, "seeds")
 _LONGEST = 2**20  # bytes of a file
@@ -76,7 +76,7 @@ class Grid(Space):
     Attributes:
         axes: values for each of `AXES`; those that are not given have one, the default.
         seeds: each setting runs once for each.
-        fixed: settings of `TrainingConfig` that all trials share, such as `kbest`.
+        fixed: settings of `TrainingConfig` that all trials share, such as `candidates`.
         rates: learning rates of single optimisers, in place of the shared ones.
         further: settings beyond the grid, such as the best ones with more epochs; those that the
             grid has are dropped.
@@ -101,6 +101,7 @@ class Grid(Space):
         _require_known("axis", self.axes, AXES)
         axes = {name: self.axes.get(name, (getattr(_DEFAULTS, name),)) for name in AXES}
         object.__setattr__(self, "axes", axes)
+        object.__setattr__(self, "fixed", with_present_names(self.fixed))
         self._make_plain()
         axes = {name: _checked(name, values) for name, values in self.axes.items()}
         object.__setattr__(self, "axes", axes)
@@ -168,7 +169,7 @@ class Grid(Space):
             seeds = [0, 1, 2]
 
             [training]              # what all trials share
-            kbest = 50
+            candidates = 50
 
         Args:
             path: of the file.

@@ -15,8 +15,8 @@ from rnnparse.errors import ConfigError
 from rnnparse.files import read_arrays, write_arrays
 from rnnparse.grammar.unknown import WordVectors
 from rnnparse.invariants import COUNTS, check
-from rnnparse.models.category_pairs import KeyTable
-from rnnparse.models.forest_dataset import ForestStore
+from rnnparse.models.category_pairs import CategoryPairs
+from rnnparse.models.forest_dataset import ForestDataset
 from rnnparse.models.vocabulary import Vocabulary
 from rnnparse.training.candidate_brackets import BracketCounts
 from rnnparse.training.data import fingerprint, read_data
@@ -25,8 +25,8 @@ from rnnparse.training.kbest_cache import cache_folder
 from rnnparse.training.prepare import Problem, head_table, make_lists, make_problem, start
 
 _LOG = logging.getLogger("rnnparse")
-_DECISIVE = ("kbest", "target", "jackknife", "prune_vectors", "seed")
-_STORE = tuple(field.name for field in fields(ForestStore))
+_DECISIVE = ("candidates", "target", "jackknife", "prune_vectors", "seed")
+_STORE = tuple(field.name for field in fields(ForestDataset))
 _NAMES = ("categories", "classes", "words", "vector_words")
 
 
@@ -73,7 +73,7 @@ def prepare_problem(config: TrainingConfig, progress: bool = True) -> ProblemFil
     """Make the forests for these data and settings, or find them in the cache.
 
     Args:
-        config: treebank, dev, vectors, kbest and so on. Its seed is that of the lists; trials
+        config: treebank, dev, vectors, candidates and so on. Its seed is that of the lists; trials
             have their own.
         progress: whether to show progress bars.
 
@@ -86,7 +86,13 @@ def prepare_problem(config: TrainingConfig, progress: bool = True) -> ProblemFil
     trees, dev, vectors = read_data(config)
     data = hashes(trees, dev, vectors)
     lists = make_lists(
-        trees, dev, vectors, config, cache_folder(config.cache), jobs=config.jobs, progress=progress
+        trees,
+        dev,
+        vectors,
+        config,
+        cache_folder(config.cache),
+        n_jobs=config.n_jobs,
+        progress=progress,
     )
     settings = config.to_dict()
     key = fingerprint(
@@ -183,10 +189,10 @@ def read_problem(path: Path, config: TrainingConfig) -> SharedProblem:
 
 def _from_arrays(arrays: dict[str, np.ndarray], config: TrainingConfig) -> SharedProblem:
     names = {name: _names(arrays[name]) for name in _NAMES if name in arrays}
-    keys = KeyTable(names["categories"], arrays["pairs"])
+    keys = CategoryPairs(names["categories"], arrays["pairs"])
     vocabulary = Vocabulary(names["classes"], names["words"])
     store, dev = (
-        ForestStore(**{name: arrays[f"{part}_{name}"] for name in _STORE})
+        ForestDataset(**{name: arrays[f"{part}_{name}"] for name in _STORE})
         for part in ("train", "dev")
     )
     if store.key.max(initial=-1) >= len(keys) or dev.key.max(initial=-1) >= len(keys):

@@ -85,7 +85,7 @@ class ParserStudy:
     @property
     def config(self) -> TrainingConfig:
         """What all trials share."""
-        here: dict[str, Any] = {"jobs": self.jobs if self.backend == "processes" else 0}
+        here: dict[str, Any] = {"n_jobs": self.jobs if self.backend == "processes" else 0}
         if self.cache is not None:
             here["cache"] = self.cache
         return TrainingConfig.from_dict(
@@ -147,7 +147,7 @@ class ParserStudy:
         """
 
         def cost(config: Mapping[str, Any]) -> float:
-            return training_seconds(config, size, self.config.kbest)
+            return training_seconds(config, size, self.config.candidates)
 
         study = self._study(self.grid, Path(), cost=cost, retry=self.retry, data=size.data)
         if size.data is not None:
@@ -226,13 +226,13 @@ def _farthest(results: Results) -> Setting | None:
     return min([best, *near], key=loss)
 
 
-def training_seconds(config: Mapping[str, Any], size: Size, kbest: int) -> float:
+def training_seconds(config: Mapping[str, Any], size: Size, candidates: int) -> float:
     """About how many CPU seconds a training run takes, for all its epochs.
 
     Args:
-        config: of a trial. size: of its data. kbest: candidates a sentence.
+        config: of a trial. size: of its data. candidates: length of the candidate lists.
     """
-    word = (_WORD + _COMPONENT * config["dim"]) * math.sqrt(kbest / 100)
+    word = (_WORD + _COMPONENT * config["dim"]) * math.sqrt(candidates / 100)
     updates = math.ceil(size.sentences / config["batch_size"])
     update = _UPDATE.get(config["optimizer"], _OTHER_UPDATE)
     return float(config["epochs"] * (word * size.words + updates * update))

@@ -13,7 +13,7 @@ import numpy as np
 
 from rnnparse.config import TrainingConfig
 from rnnparse.files import read_arrays, write_arrays
-from rnnparse.models.frozen_weights import Frozen
+from rnnparse.models.frozen_weights import FrozenWeights
 from rnnparse.parser_study.convex import CONVEX, Optimum, ScoreVectorProblem, descent_bound
 from rnnparse.parser_study.shared_forests import SharedProblem, read_problem
 from rnnparse.training.checkpoint import TrainingState
@@ -115,7 +115,7 @@ class _Convex:
     @classmethod
     def of(cls, path: Path, problem: Problem, settings: TrainingConfig) -> _Convex | None:
         """None for settings without a proven optimum."""
-        alone = problem.frozen(settings.freeze) == Frozen(frozenset({"vectors", "W"}), {})
+        alone = problem.frozen(settings.freeze) == FrozenWeights(frozenset({"vectors", "W"}), {})
         if not alone or settings.freeze_epochs or settings.objective not in CONVEX:
             return None
         if settings.l2 <= 0:

@@ -1,4 +1,10 @@
+from rnnparse.study import diagnosis as diagnosis
+from rnnparse.study import report as report
+from rnnparse.study.curve import Curve as Curve
 from rnnparse.study.lr_range_test import range_test as range_test
 from rnnparse.study.range_result import RangeTest as RangeTest
+from rnnparse.study.records import RecordFile as RecordFile
+from rnnparse.study.records import make_record as make_record
 from rnnparse.study.search_space import Space as Space
+from rnnparse.study.search_space import Trial as Trial
 from rnnparse.study.study import Study as Study

@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 
 from rnnparse.config import TrainingConfig
-from rnnparse.models.forest_dataset import ForestStore
+from rnnparse.models.forest_dataset import ForestDataset
 from rnnparse.models.parameters import Parameters
 from rnnparse.models.scorer import Scorer
 from rnnparse.training.candidate_brackets import BracketCounts
@@ -27,7 +27,7 @@ SCORING_BATCH = 100  # sentences scored at once
 class DevSet:
     """The sentences that select the epoch and β: their forests, and the candidates' brackets."""
 
-    store: ForestStore
+    store: ForestDataset
     counts: Sequence[BracketCounts]
 
 
@@ -95,7 +95,7 @@ def score_on_dev(parameters: Parameters, dev: DevSet) -> tuple[np.ndarray, np.nd
     return np.stack([matched, test, gold], axis=1), choices
 
 
-def score_all(parameters: Parameters, store: ForestStore) -> np.ndarray:
+def score_all(parameters: Parameters, store: ForestDataset) -> np.ndarray:
     """SU-RNN scores of all candidates of a store: float32 [T], in its order."""
     scorer = Scorer(parameters)
     parts = [
@@ -105,7 +105,7 @@ def score_all(parameters: Parameters, store: ForestStore) -> np.ndarray:
     return np.concatenate([np.empty(0, np.float32), *parts])
 
 
-def choose(scores: np.ndarray, store: ForestStore, beta: float) -> np.ndarray:
+def choose(scores: np.ndarray, store: ForestDataset, beta: float) -> np.ndarray:
     """The index of each sentence's candidate with the highest s + β log P: int64 [S]."""
     total = scores + (beta * store.logp if beta else 0.0)
     offsets = store.root_offsets

@@ -64,7 +64,7 @@ def candidate_lists(
     *,
     categories: int,
     folder: Path,
-    jobs: int,
+    n_jobs: int,
     progress: bool,
     what: str,
 ) -> list[Parse]:
@@ -76,7 +76,7 @@ def candidate_lists(
         k: candidates per sentence.
         categories: C, the number of basic categories.
         folder: for this set of lists; its name must depend on everything that decides them.
-        jobs: number of threads; 0 for one per processor core.
+        n_jobs: number of threads; 0 for one per processor core.
         progress: whether to show a progress bar.
         what: the label of the bar.
     """
@@ -109,7 +109,7 @@ def candidate_lists(
 
     lists: list[Parse] = []
     with tqdm(total=len(sentences), desc=what, unit="sentence", disable=not progress) as bar:
-        for parses in in_order(part, range(0, len(sentences), PART), jobs):
+        for parses in in_order(part, range(0, len(sentences), PART), n_jobs):
             lists.extend(parses)
             bar.update(len(parses))
     if damaged:

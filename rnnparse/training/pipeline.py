@@ -50,7 +50,7 @@ _LOG = logging.getLogger("rnnparse")
 _BY_CONTENT = ("treebank", "dev", "style", "vectors", "heads")
 """Settings that identify a run by the content of the files, not by their names."""
 
-_WITHOUT_EFFECT = ("jobs", "cache", "tensorboard", "telemetry")
+_WITHOUT_EFFECT = ("n_jobs", "cache", "tensorboard", "telemetry")
 """Settings that do not change the model."""
 
 
@@ -165,7 +165,7 @@ def _lists(
     progress: bool,
 ) -> Lists:
     cache = cache_folder(config.cache)
-    return make_lists(train, dev, vectors, config, cache, jobs=config.jobs, progress=progress)
+    return make_lists(train, dev, vectors, config, cache, n_jobs=config.n_jobs, progress=progress)
 
 
 def _glued(parses: Sequence[Parse]) -> int:
@@ -361,6 +361,6 @@ def _parser(
         problem.keys,
         fitted.parameters,
         fitted.beta,
-        config.kbest,
+        config.candidates,
         about,
     )

@@ -16,9 +16,9 @@ from rnnparse.grammar.unknown import WordVectors
 from rnnparse.inference.decoder import Decoder, Parse
 from rnnparse.inference.forest import Forest, ForestBuilder, nodes_of
 from rnnparse.losses.cost import candidate_spans, labelled_spans, span_costs
-from rnnparse.models.category_pairs import KeyTable
-from rnnparse.models.forest_dataset import ForestStore
-from rnnparse.models.frozen_weights import Frozen, find_frozen
+from rnnparse.models.category_pairs import CategoryPairs
+from rnnparse.models.forest_dataset import ForestDataset
+from rnnparse.models.frozen_weights import FrozenWeights, find_frozen
 from rnnparse.models.parameters import Parameters, initial_parameters
 from rnnparse.models.vectors import reduce_dimension
 from rnnparse.models.vocabulary import Vocabulary
@@ -47,12 +47,12 @@ class Problem:
     """The data of the network, and its starting weights."""
 
     vocabulary: Vocabulary
-    keys: KeyTable
+    keys: CategoryPairs
     initial: Parameters
-    store: ForestStore
+    store: ForestDataset
     dev: DevSet | None
 
-    def frozen(self, patterns: Sequence[str], strict: bool = True) -> Frozen:
+    def frozen(self, patterns: Sequence[str], strict: bool = True) -> FrozenWeights:
         """The weights that match patterns; see `find_frozen`."""
         names = {
             "vectors": self.vocabulary.classes + self.vocabulary.words,
@@ -75,7 +75,7 @@ def make_lists(
     config: TrainingConfig,
     cache: Path,
     *,
-    jobs: int,
+    n_jobs: int,
     progress: bool,
 ) -> Lists:
     """Estimate the grammar and parse all sentences, or read their lists from the cache."""
@@ -86,7 +86,7 @@ def make_lists(
 
     grammar = grammar_of(train)
     # The key covers the grammar itself, so a change in how it is estimated is not missed.
-    key = fingerprint(VERSION, config.kbest, *grammar.to_arrays().values())
+    key = fingerprint(VERSION, config.candidates, *grammar.to_arrays().values())
 
     def lists(
         trees: list[Tree], decoder: Callable[[], Decoder], name: str, what: str
@@ -94,10 +94,10 @@ def make_lists(
         return candidate_lists(
             [words(tree) for tree in trees],
             decoder,
-            config.kbest,
+            config.candidates,
             categories=len(grammar.pcfg.categories),
             folder=cache / key / f"{name}-{fingerprint(trees)}",
-            jobs=jobs,
+            n_jobs=n_jobs,
             progress=progress,
             what=what,
         )
@@ -149,8 +149,8 @@ def make_problem(
     )
     forests = [forest for forest, _, _ in examples]
     targets = [one_tree(forest, gold) for forest, gold, _ in examples]
-    keys = KeyTable.from_forests(category_names(categories), targets, KEY_COUNT)
-    store = ForestStore.from_forests(
+    keys = CategoryPairs.from_forests(category_names(categories), targets, KEY_COUNT)
+    store = ForestDataset.from_forests(
         forests,
         [vocabulary.rows(tokens) for tokens in sentences],
         keys,
@@ -167,7 +167,7 @@ def make_problem(
 
 
 def start(
-    vocabulary: Vocabulary, keys: KeyTable, vectors: WordVectors | None, config: TrainingConfig
+    vocabulary: Vocabulary, keys: CategoryPairs, vectors: WordVectors | None, config: TrainingConfig
 ) -> Parameters:
     """Starting weights: the given word vectors or random ones, and random other weights."""
     given: np.ndarray | int = len(vocabulary)
@@ -177,11 +177,13 @@ def start(
     return initial_parameters(keys, given, config.dim, seed=config.seed)
 
 
-def _dev_set(lists: Lists, dev: Sequence[Tree], vocabulary: Vocabulary, keys: KeyTable) -> DevSet:
+def _dev_set(
+    lists: Lists, dev: Sequence[Tree], vocabulary: Vocabulary, keys: CategoryPairs
+) -> DevSet:
     forests = [parse.forest for parse in lists.dev]
     forms = lists.grammar.lexicon.forms
     rows = [vocabulary.rows(forms.lookup(words(tree))) for tree in dev]
-    store = ForestStore.from_forests(forests, rows, keys)
+    store = ForestDataset.from_forests(forests, rows, keys)
     return DevSet(store, dev_counts(lists, dev))
 
 

@@ -38,8 +38,8 @@ class TrainingReport:
     diverged: int | None = None
     glued: int = 0
     dev_glued: int = 0
-    seconds: dict[str, float] = field(default_factory=dict)
-    history: list[dict[str, Any]] = field(default_factory=list)
+    seconds: dict[str, float] = field(default_factory=dict, repr=False)
+    history: list[dict[str, Any]] = field(default_factory=list, repr=False)
 
     def to_dict(self) -> dict[str, Any]:
         """All fields, for JSON."""

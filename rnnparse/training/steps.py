@@ -9,7 +9,7 @@ import numpy as np
 from rnnparse.config import TrainingConfig
 from rnnparse.models.batch import LevelBatch
 from rnnparse.models.cvg import CVG
-from rnnparse.models.frozen_weights import NOTHING, Frozen
+from rnnparse.models.frozen_weights import NOTHING, FrozenWeights
 from rnnparse.optim.freezing import FrozenRows, rebuild_optimizer
 from rnnparse.optim.optimizers import make_optimizer
 from rnnparse.training.network_telemetry import NetworkTelemetry
@@ -32,7 +32,7 @@ class GradientStep:
         self,
         model: CVG,
         config: TrainingConfig,
-        frozen: Frozen = NOTHING,
+        frozen: FrozenWeights = NOTHING,
         telemetry: NetworkTelemetry | None = None,
     ) -> None:
         self.model, self.config, self.telemetry = model, config, telemetry
@@ -56,7 +56,7 @@ class GradientStep:
             self.telemetry.after()
         return losses
 
-    def freeze(self, frozen: Frozen) -> None:
+    def freeze(self, frozen: FrozenWeights) -> None:
         """Freeze these weights and no others; the optimizer keeps its state of the others."""
         self.model.freeze(frozen)
         self.optimizer = rebuild_optimizer(self.optimizer, self.model.trainable_variables)

@@ -15,8 +15,8 @@ from rnnparse.divergence import is_beyond
 from rnnparse.errors import ModelError
 from rnnparse.invariants import GREATEST
 from rnnparse.losses.score_gradients import MARGINS
-from rnnparse.models.forest_dataset import ForestStore
-from rnnparse.models.frozen_weights import NOTHING, Frozen
+from rnnparse.models.forest_dataset import ForestDataset
+from rnnparse.models.frozen_weights import NOTHING, FrozenWeights
 from rnnparse.models.parameters import Parameters
 from rnnparse.training.checkpoint import TrainingState
 
@@ -26,10 +26,10 @@ if TYPE_CHECKING:
 
 def training_epochs(
     state: TrainingState,
-    store: ForestStore,
+    store: ForestDataset,
     config: TrainingConfig,
     *,
-    frozen: Frozen = NOTHING,
+    frozen: FrozenWeights = NOTHING,
     progress: bool = True,
     what: str = "SU-RNN",
 ) -> Iterator[TrainingState]:
@@ -106,7 +106,7 @@ def _has_diverged(entry: dict[str, Any], state: TrainingState) -> bool:
     return not bounded or is_beyond(entry["objective"], start)
 
 
-def _frozen_in(epoch: int, config: TrainingConfig, frozen: Frozen) -> Frozen:
+def _frozen_in(epoch: int, config: TrainingConfig, frozen: FrozenWeights) -> FrozenWeights:
     """The frozen weights of an epoch, counted from 0."""
     return NOTHING if config.freeze_epochs and epoch >= config.freeze_epochs else frozen
 
@@ -134,7 +134,7 @@ def _running_mean(state: TrainingState) -> Parameters:
 
 def _epoch(
     step: GradientStep,
-    store: ForestStore,
+    store: ForestDataset,
     config: TrainingConfig,
     epoch: int,
     progress: bool,

@@ -67,7 +67,7 @@ ESCAPES = {
 
 _UNESCAPED = {escape: character for character, escape in ESCAPES.items()}
 _ESCAPED = re.compile(r"-[LR][RSC]B-|\\[/*]")
-_ESCAPED_OR_PLAIN = re.compile(rf"{_ESCAPED.pattern}|[()\[\]{{}}/*]")
+_ESCAPED_OR_NOT = re.compile(rf"{_ESCAPED.pattern}|[()\[\]{{}}/*]")
 
 
 def read_trees(
@@ -217,7 +217,7 @@ def escape_token(token: str, also: str = "") -> str:
 
 def escape_characters(text: str, characters: str) -> str:
     """Escape the given characters (keys of `ESCAPES`) in a text; existing escapes are kept."""
-    return _ESCAPED_OR_PLAIN.sub(
+    return _ESCAPED_OR_NOT.sub(
         lambda part: ESCAPES[part[0]] if part[0] in characters else part[0], text
     )
 

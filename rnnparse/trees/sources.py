@@ -76,8 +76,8 @@ def _files_in_folder(folder: Path) -> list[Path]:
     for parent, folders, names in os.walk(folder, onerror=fail):
         folders[:] = [name for name in folders if not name.startswith(".")]
         for name in names:
-            plain = name.lower().removesuffix(".gz")
-            if plain.endswith(SUFFIXES) and not name.startswith("."):
+            uncompressed = name.lower().removesuffix(".gz")
+            if uncompressed.endswith(SUFFIXES) and not name.startswith("."):
                 paths.append(Path(parent, name))
     if not paths:
         raise TreebankError(

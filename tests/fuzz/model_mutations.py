@@ -289,7 +289,7 @@ def _lists(folder: Path) -> list[Any]:
         _KBEST,
         categories=len(grammar.pcfg.categories),
         folder=folder,
-        jobs=1,
+        n_jobs=1,
         progress=False,
         what="",
     )
@@ -329,7 +329,7 @@ def _make_cache(folder: Path) -> None:
 
 # -- checkpoints -------------------------------------------------------------------------------
 
-CONFIG = TrainingConfig(kbest=10, dim=5, epochs=2, batch_size=10, jobs=1)
+CONFIG = TrainingConfig(candidates=10, dim=5, epochs=2, batch_size=10, n_jobs=1)
 
 
 @lru_cache(maxsize=1)
@@ -339,9 +339,7 @@ def _problem() -> Problem:
 
 def _train(**more: Any) -> Any:
     problem = _problem()
-    return train_network(
-        problem.initial, problem.store, problem.dev, CONFIG, **more
-    )
+    return train_network(problem.initial, problem.store, problem.dev, CONFIG, **more)
 
 
 def _make_checkpoint(folder: Path) -> None:

@@ -173,7 +173,7 @@ def _mutate_compressed(folder: Path, rng: random.Random) -> None:
 
 _PAIR = "(TOP (S (NP (PRP They)) (VP (VBD ate) (NP (NN udon))) (. .)))\n" * 3
 _OPTIONS = (
-    "--kbest 5 --dim 5 --epochs 1 --patience 2 --batch-size 25 --learning-rate 0.02 --l2 1e-4 "
+    "--candidates 5 --dim 5 --epochs 1 --patience 2 --batch-size 25 --learning-rate 0.02 --l2 1e-4 "
     "--kappa 0.1 --folds 2 --jackknife 2 --seed 0 --jobs 1 --freeze W --freeze-epochs 1\n"
 )
 

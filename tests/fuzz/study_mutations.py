@@ -47,7 +47,7 @@ epochs = 2
 seeds = [0, 1, 2]
 
 [training]
-kbest = 50
+candidates = 50
 freeze = ["v", "W:NP"]
 heads = "left"
 """

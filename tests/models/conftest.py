@@ -9,8 +9,8 @@ import pytest
 
 from rnnparse.inference.forest import Forest
 from rnnparse.models.batch import LevelBatch
-from rnnparse.models.category_pairs import KeyTable
-from rnnparse.models.forest_dataset import ForestStore
+from rnnparse.models.category_pairs import CategoryPairs
+from rnnparse.models.forest_dataset import ForestDataset
 from rnnparse.models.parameters import Parameters, initial_parameters
 from tests.models.random_forest import CATEGORIES, random_forests
 
@@ -23,8 +23,8 @@ class World:
 
     forests: list[Forest]
     rows: list[np.ndarray]
-    keys: KeyTable
-    store: ForestStore
+    keys: CategoryPairs
+    store: ForestDataset
     parameters: Parameters
 
     def batch(self) -> LevelBatch:
@@ -37,12 +37,12 @@ def make_world(seed: int, dtype: str = "float64") -> World:
     rng = np.random.default_rng(seed)
     forests, rows = random_forests([(5, 6), (1, 3), (9, 12), (3, 4)], WORDS, rng)
     # Keys that occur once are left to the shared row.
-    keys = KeyTable.from_forests(CATEGORIES, forests, min_count=2)
+    keys = CategoryPairs.from_forests(CATEGORIES, forests, min_count=2)
     costs = [rng.integers(1, 6, len(f.root)).astype(float) for f in forests]
     gold = [int(rng.integers(len(f.root))) for f in forests]
     for cost, target in zip(costs, gold, strict=True):
         cost[target] = 0.0
-    store = ForestStore.from_forests(forests, rows, keys, costs, gold)
+    store = ForestDataset.from_forests(forests, rows, keys, costs, gold)
     start = initial_parameters(keys, WORDS, DIM, noise=0.4, seed=seed, dtype=dtype)
     return World(forests, rows, keys, store, start._replace(vectors=start.vectors * 5))
 

@@ -5,12 +5,12 @@ from __future__ import annotations
 import numpy as np
 
 from rnnparse.inference.forest import Forest
-from rnnparse.models.category_pairs import KeyTable
+from rnnparse.models.category_pairs import CategoryPairs
 from rnnparse.models.parameters import Parameters
 
 
 def tree_score(
-    forest: Forest, candidate: int, rows: np.ndarray, keys: KeyTable, weights: Parameters
+    forest: Forest, candidate: int, rows: np.ndarray, keys: CategoryPairs, weights: Parameters
 ) -> float:
     """s(x, y) = Σ v·p, p = tanh(W [b; c; 1]), of one candidate tree."""
     n = weights.dim

@@ -5,7 +5,7 @@ import pytest
 
 from rnnparse.inference.forest import Forest
 from rnnparse.models.batch import LevelBatch, pad_batch, restrict
-from rnnparse.models.forest_dataset import ForestStore, make_batch
+from rnnparse.models.forest_dataset import ForestDataset, make_batch
 from rnnparse.models.scorer import Scorer
 from tests.models.conftest import World, make_world
 
@@ -144,4 +144,4 @@ def test_batches_of_a_store_and_of_forests_are_the_same(world: World) -> None:
     direct = make_batch(world.forests, world.rows, world.keys, costs, world.store.gold)
     for a, b in zip(direct, world.batch(), strict=True):
         assert np.array_equal(a, b) and a.dtype == b.dtype
-    assert len(ForestStore.from_forests([], [], world.keys)) == 0
+    assert len(ForestDataset.from_forests([], [], world.keys)) == 0

@@ -7,7 +7,7 @@ import pytest
 
 from rnnparse.errors import ConfigError
 from rnnparse.models.cvg import CVG
-from rnnparse.models.frozen_weights import NOTHING, Frozen, check_fields, find_frozen
+from rnnparse.models.frozen_weights import NOTHING, FrozenWeights, check_fields, find_frozen
 from rnnparse.models.objective import loss_gradients, loss_gradients_at
 from tests.models.conftest import World, make_world
 
@@ -71,7 +71,7 @@ def test_a_model_differentiates_what_it_trains(engine: str, l2: float, frozen: s
     model = CVG(world.parameters, engine)
     batch = world.batch()
     whole = dict(zip(("vectors", "W", "v"), model.loss_gradients(batch, l2=l2)[1], strict=True))
-    model.freeze(Frozen(frozenset(frozen), {}))
+    model.freeze(FrozenWeights(frozenset(frozen), {}))
     assert {v.name for v in model.trainable_variables} == whole.keys() - frozen
     _, derivatives = model.loss_gradients(batch, l2=l2)
     assert len(derivatives) == 3 - len(frozen)
@@ -96,7 +96,7 @@ def test_the_l2_term_is_over_what_is_trained(world: World) -> None:
     model = CVG(world.parameters)
     W, v = world.parameters.W, world.parameters.v
     assert model.penalty(0.2) == pytest.approx(0.1 * ((W**2).sum() + (v**2).sum()))
-    model.freeze(Frozen(frozenset({"v"}), {"W": np.array([0, 2], np.int32)}))
+    model.freeze(FrozenWeights(frozenset({"v"}), {"W": np.array([0, 2], np.int32)}))
     rest = np.delete(W, [0, 2], axis=0)
     assert model.penalty(0.2) == pytest.approx(0.1 * (rest**2).sum())
     np.testing.assert_array_equal(model.parameters().W, W)

@@ -3,10 +3,10 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from rnnparse.models.category_pairs import KeyTable
+from rnnparse.models.category_pairs import CategoryPairs
 from rnnparse.models.parameters import initial_parameters
 
-KEYS = KeyTable.count(["A", "B"], np.array([0, 1]), np.array([1, -1]))
+KEYS = CategoryPairs.count(["A", "B"], np.array([0, 1]), np.array([1, -1]))
 
 
 def test_a_phrase_begins_as_the_mean_of_its_children_and_a_unary_node_as_its_child() -> None:

@@ -10,7 +10,7 @@ import pytest
 from rnnparse._tensorflow import tf
 from rnnparse.losses.score_gradients import OBJECTIVES
 from rnnparse.models.cvg import CVG
-from rnnparse.models.frozen_weights import Frozen
+from rnnparse.models.frozen_weights import FrozenWeights
 from rnnparse.models.parameters import Parameters
 from rnnparse.models.per_example import ExampleSubgradients
 from rnnparse.optim.adagrad import AdaGrad
@@ -131,7 +131,7 @@ def test_frozen_weights_do_not_count_in_the_norm(engine: str) -> None:
     world = make_world(1)
     model = CVG(world.parameters, engine)
     rows = np.arange(0, len(world.parameters.W), 2)
-    model.freeze(Frozen(frozenset(["vectors"]), {"W": rows}))
+    model.freeze(FrozenWeights(frozenset(["vectors"]), {"W": rows}))
     expected: Arrays = [np.zeros_like(x) for x in world.parameters[1:]]
     for W, v in one_by_one(model, world)[1]:
         W[rows] = 0
@@ -157,5 +157,5 @@ def test_the_network_learns_from_manipulated_subgradients(chain: list[Any]) -> N
 
 
 def test_a_chunk_has_at_least_one_sentence(world: World) -> None:
-    with pytest.raises(ValueError, match=r"chunk must be .*, not 0"):
+    with pytest.raises(ValueError, match="chunk is 0"):
         ExampleSubgradients(CVG(world.parameters), chunk=0)

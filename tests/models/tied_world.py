@@ -5,8 +5,8 @@ from __future__ import annotations
 import numpy as np
 
 from rnnparse.inference.forest import Forest
-from rnnparse.models.category_pairs import KeyTable
-from rnnparse.models.forest_dataset import ForestStore
+from rnnparse.models.category_pairs import CategoryPairs
+from rnnparse.models.forest_dataset import ForestDataset
 from rnnparse.models.parameters import Parameters, initial_parameters
 from tests.models.conftest import WORDS, World
 from tests.models.random_forest import CATEGORIES, INNER, TAGS, Builder, random_tree
@@ -33,12 +33,12 @@ def tied_world(seed: int) -> World:
     rng = np.random.default_rng(seed)
     forests = [_forest(*size, rng) for size in SIZES]
     rows = [rng.integers(0, WORDS, words).astype(np.int32) for words, *_ in SIZES]
-    keys = KeyTable.from_forests(CATEGORIES, forests, min_count=1)
+    keys = CategoryPairs.from_forests(CATEGORIES, forests, min_count=1)
     gold = [int(rng.integers(trees)) for _, _, trees in SIZES]
     costs = [np.full(len(f.root), cost) for f, cost in zip(forests, COSTS, strict=True)]
     for cost, target in zip(costs, gold, strict=True):
         cost[target] = 0.0
-    store = ForestStore.from_forests(forests, rows, keys, costs, gold)
+    store = ForestDataset.from_forests(forests, rows, keys, costs, gold)
     weights = initial_parameters(keys, WORDS, DIM, noise=0.4, seed=seed, dtype="float64")
     vectors, W, v = weights.vectors * 5, weights.W, weights.v
     for stack in (W, v):

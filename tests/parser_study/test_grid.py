@@ -202,11 +202,11 @@ def test_options_go_before_those_of_the_preset() -> None:
     grid = Grid.from_options(
         {"l2": "0.5", "learning_rate": "log:1e-4:1:9", "seeds": "0,1", "dim": None, "epochs": 3},
         preset="question",
-        fixed={"kbest": 50},
+        fixed={"candidates": 50},
     )
     assert grid.axes["l2"] == (0.5,) and grid.axes["epochs"] == (3,) and grid.axes["dim"] == (25,)
     assert len(grid.trials()) == 3 * 9 * 3 * 2
-    assert grid.fixed == {"kbest": 50} and grid.seeds == (0, 1)
+    assert grid.fixed == {"candidates": 50} and grid.seeds == (0, 1)
 
 
 def test_values_have_the_types_of_their_axes() -> None:
@@ -278,7 +278,7 @@ def test_any_optimizer_of_keras_may_be_named() -> None:
         ({"rate": "1"}, {}, "rate: no such axis; known are optimizer, learning_rate"),
         ({}, {"preset": "all"}, "preset must be one of question, quick, not 'all'"),
         ({}, {"fixed": {"dim": 3}}, "dim: no such training setting; known are treebank"),
-        ({}, {"fixed": {"kbest": 0}}, "kbest must be at least 1"),
+        ({}, {"fixed": {"candidates": 0}}, "candidates must be at least 1"),
         ({"l2": "-1"}, {}, "l2 must not be negative"),
         ({"l2": "x"}, {}, "l2: 'x' is not a number"),
         ({"learning_rate": []}, {}, "learning_rate has no values"),
@@ -324,7 +324,7 @@ seeds = [0, 1, 2]
 learning_rate = {adam = "log:1e-4:1e-2:5", sgd = 0.1}
 
 [training]
-kbest = 50
+candidates = 50
 """
 
 
@@ -333,7 +333,7 @@ def test_a_file_gives_a_grid(tmp_path: Path) -> None:
     path.write_text(FILE)
     grid = Grid.from_toml(path)
     assert len(grid.trials()) == (5 + 1) * 3 * 3
-    assert grid.fixed == {"kbest": 50}
+    assert grid.fixed == {"candidates": 50}
     assert grid.axes["l2"] == PRESETS["question"]["l2"]
     assert len(Grid.from_toml(path, {"seeds": "7", "l2": None}).trials()) == (5 + 1) * 3
 
@@ -344,10 +344,14 @@ def test_a_file_gives_a_grid(tmp_path: Path) -> None:
         ("batch_size = 1024", "batch_size = 0", r"grid.toml:6: batch_size must be at least 1"),
         ('"log:1e-4:1e-2:5"', '"log:1e-4"', r"grid.toml:8: learning_rate: .* not a range"),
         ("seeds = [0, 1, 2]", "sedes = [0]", r"grid.toml:7: sedes: no such axis; known are"),
-        ("kbest = 50", 'kbest = "50"', r"grid.toml:11: kbest must be a whole number"),
+        (
+            "candidates = 50",
+            'candidates = "50"',
+            r"grid.toml:11: candidates must be a whole number",
+        ),
         ("[training]", "[traning]", r"grid.toml:10: traning: no such key; known are preset, grid"),
         ('"question"', '"answer"', r"grid.toml:1: preset must be one of question"),
-        ("kbest = 50", "kbest = ", r"grid.toml: .*\(at line 11"),
+        ("candidates = 50", "candidates = ", r"grid.toml: .*\(at line 11"),
         ('preset = "question"', "training = 1", r"grid.toml: .*"),
     ],
 )
@@ -364,7 +368,7 @@ def test_mistakes_in_a_file_are_found_by_line(
 def test_a_file_may_begin_with_a_mark_but_not_be_in_another_encoding(tmp_path: Path) -> None:
     path = tmp_path / "grid.toml"
     path.write_text(FILE, encoding="utf-8-sig")
-    assert Grid.from_toml(path).fixed == {"kbest": 50}
+    assert Grid.from_toml(path).fixed == {"candidates": 50}
     path.write_text(FILE, encoding="utf-16")
     with pytest.raises(ConfigError, match=r"grid.toml: TOML is text in UTF-8; convert the file"):
         Grid.from_toml(path)

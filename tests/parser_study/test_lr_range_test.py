@@ -19,7 +19,7 @@ def config(tmp_path_factory: pytest.TempPathFactory) -> TrainingConfig:
     return TrainingConfig(
         treebank=write_treebank(folder / "train.mrg", 60),
         cache=str(folder / "cache"),
-        kbest=10,
+        candidates=10,
         dim=5,
         batch_size=20,
     )

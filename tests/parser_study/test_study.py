@@ -115,7 +115,7 @@ def test_what_takes_more_work_is_expected_to_take_longer() -> None:
     def seconds(**changed: Any) -> float:
         config = {"optimizer": "sgd", "batch_size": 256, "dim": 25, "epochs": 5, **changed}
         size = Size(config.pop("sentences", 3253), config.pop("words", 86_000))
-        return training_seconds(config, size, config.pop("kbest", 100))
+        return training_seconds(config, size, config.pop("candidates", 100))
 
     assert seconds(epochs=10) == pytest.approx(2 * seconds())
     for more in (
@@ -123,7 +123,7 @@ def test_what_takes_more_work_is_expected_to_take_longer() -> None:
         {"words": 100_000},
         {"batch_size": 25},
         {"optimizer": "adam"},
-        {"kbest": 200},
+        {"candidates": 200},
         {"optimizer": "nadam"},
     ):
         assert seconds() < seconds(**more) < 4 * seconds()
@@ -131,7 +131,7 @@ def test_what_takes_more_work_is_expected_to_take_longer() -> None:
 
 
 def study(folder: Path, **more: Any) -> ParserStudy:
-    fixed = {"treebank": write_treebank(folder / "t.mrg", 40), "kbest": 10}
+    fixed = {"treebank": write_treebank(folder / "t.mrg", 40), "candidates": 10}
     grid = Grid.from_options({"dim": 5}, preset="quick", fixed=fixed)
     return ParserStudy(grid, folder / "study", cache=str(folder / "cache"), **more)
 
@@ -192,8 +192,8 @@ def test_a_plan_for_other_data_than_the_study_has_is_refused(tmp_path: Path) -> 
         with pytest.raises(StudyError, match=problem):
             found.plan(size)
     # Paths may change, as long as what they name does not.
-    write_study(tmp_path / "study", {**about, "space": {**space, "fixed": {"kbest": 11}}})
-    with pytest.raises(StudyError, match="other settings: kbest was 11, now it is 10"):
+    write_study(tmp_path / "study", {**about, "space": {**space, "fixed": {"candidates": 11}}})
+    with pytest.raises(StudyError, match="other settings: candidates was 11, now it is 10"):
         found.plan(size)
 
 
@@ -209,10 +209,10 @@ def test_a_study_that_runs_elsewhere_is_refused_before_lists_are_made(tmp_path: 
 
 def test_what_the_trials_share_is_what_the_grid_fixes(tmp_path: Path) -> None:
     found = study(tmp_path, jobs=3)
-    expected = {**found.grid.fixed, "cache": str(tmp_path / "cache"), "jobs": 3, "dim": 5}
+    expected = {**found.grid.fixed, "cache": str(tmp_path / "cache"), "n_jobs": 3, "dim": 5}
     assert found.config == TrainingConfig(**expected)
     # Cores of this machine, not of the cluster.
-    assert study(tmp_path, jobs=3, backend="ray").config.jobs == 0
+    assert study(tmp_path, jobs=3, backend="ray").config.n_jobs == 0
 
 
 def test_a_study_with_a_plateau_goes_on_where_it_was(

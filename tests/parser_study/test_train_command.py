@@ -32,7 +32,7 @@ def parsed(text: str) -> TrainingConfig:
 
 def test_the_command_is_short_and_exact() -> None:
     config = {"optimizer": "adam", "learning_rate": 0.001, "batch_size": 256, "l2": 1e-05}
-    fixed = {"treebank": "my trees/train.mrg", "kbest": 100, "freeze": ["vectors", "W:NP,*"]}
+    fixed = {"treebank": "my trees/train.mrg", "candidates": 100, "freeze": ["vectors", "W:NP,*"]}
     assert train_command(config, seed=3, fixed=fixed, out="best") == (
         "rnnparse train 'my trees/train.mrg' --freeze vectors --freeze 'W:NP,*' --optimizer adam "
         "--learning-rate 0.001 --batch-size 256 --l2 1e-05 --seed 3 --out best"
@@ -62,7 +62,7 @@ def test_a_command_for_what_training_does_not_know_is_refused() -> None:
         optional={
             "treebank": st.sampled_from(["a.mrg", "nltk:treebank", "x y/*.mrg"]),
             "dev": st.sampled_from(["b.mrg"]),
-            "kbest": st.sampled_from([50, 100]),
+            "candidates": st.sampled_from([50, 100]),
             "averaging": st.booleans(),
             "prune_vectors": st.booleans(),
             "heads": st.sampled_from(["english", "left"]),

@@ -19,7 +19,7 @@ from rnnparse.study.curve import Curve
 from rnnparse.training.pipeline import train
 from tests.training.runs import write_treebank
 
-SETTINGS: dict[str, Any] = {"kbest": 10, "dim": 5, "batch_size": 10, "epochs": 3}
+SETTINGS: dict[str, Any] = {"candidates": 10, "dim": 5, "batch_size": 10, "epochs": 3}
 
 
 @pytest.fixture(scope="module")
@@ -76,7 +76,7 @@ def test_the_problem_comes_from_the_cache(
     monkeypatch.delattr(module, "make_problem")
     again = prepare_problem(base, progress=False)
     assert again == problem
-    other = TrainingConfig(**{**base.to_dict(), "kbest": 5})
+    other = TrainingConfig(**{**base.to_dict(), "candidates": 5})
     with pytest.raises(NameError):
         prepare_problem(other, progress=False)
 

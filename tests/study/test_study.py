@@ -215,15 +215,15 @@ def test_names_that_are_not_utf_8_are_carried_through(
 
 def test_a_study_of_other_data_or_settings_is_refused(tmp_path: Path) -> None:
     data = {"train": "a1", "dev": "b2"}
-    space = Space({"x": [1]}, fixed={"kbest": 50})
+    space = Space({"x": [1]}, fixed={"size": 50})
     function = noted(tmp_path / "calls")
     Study(space, function, tmp_path / "study", data=data).run(progress=False)
     created = read_study(tmp_path / "study")["created"]
     for other in (data | {"dev": "c3"}, data | {"test": "c3"}, {"train": "a1"}, None):
         with pytest.raises(StudyError, match=r"study: its study has other data: \w+ was"):
             Study(space, function, tmp_path / "study", data=other).run()
-    with pytest.raises(StudyError, match="other settings: kbest was 50, now it is 60; give ano"):
-        Study(Space({"x": [1]}, fixed={"kbest": 60}), function, tmp_path / "study", data=data).run()
+    with pytest.raises(StudyError, match="other settings: size was 50, now it is 60; give ano"):
+        Study(Space({"x": [1]}, fixed={"size": 60}), function, tmp_path / "study", data=data).run()
     assert read_study(tmp_path / "study")["data"] == data
     Study(space, function, tmp_path / "study", data=data).run(progress=False)
     assert read_study(tmp_path / "study")["created"] == created

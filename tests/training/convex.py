@@ -17,7 +17,7 @@ from scipy.sparse import csr_matrix
 from rnnparse.models import kernels
 from rnnparse.models.batch import LevelBatch
 from rnnparse.models.cvg import CVG
-from rnnparse.models.frozen_weights import Frozen
+from rnnparse.models.frozen_weights import FrozenWeights
 from rnnparse.models.objective import loss_gradients_at
 from rnnparse.models.parameters import Parameters
 from rnnparse.models.scorer import Scorer
@@ -147,7 +147,7 @@ def descend(
         steps: N.
     """
     model = CVG(problem.parameters._replace(v=np.zeros_like(problem.parameters.v)))
-    model.freeze(Frozen(frozenset({"vectors", "W"}), {}))
+    model.freeze(FrozenWeights(frozenset({"vectors", "W"}), {}))
     stepper = make_optimizer(optimizer, rate(1))
     stepper.build(model.trainable_variables)
     met = []

@@ -9,8 +9,8 @@ from pathlib import Path
 from typing import Any
 
 from rnnparse.config import TrainingConfig
-from rnnparse.models.forest_dataset import ForestStore
-from rnnparse.models.frozen_weights import NOTHING, Frozen
+from rnnparse.models.forest_dataset import ForestDataset
+from rnnparse.models.frozen_weights import NOTHING, FrozenWeights
 from rnnparse.models.parameters import Parameters
 from rnnparse.training.checkpoint import TrainingState
 from rnnparse.training.dev_selection import DevSet, select_epochs
@@ -21,7 +21,7 @@ from tests.grammar.small import trees
 
 def small_config(**settings: Any) -> TrainingConfig:
     """Settings of a network that trains within a second."""
-    return TrainingConfig(**{"kbest": 10, "dim": 5, "epochs": 2, "batch_size": 10, **settings})
+    return TrainingConfig(**{"candidates": 10, "dim": 5, "epochs": 2, "batch_size": 10, **settings})
 
 
 def small_lists(count: int, dev: int = 6, **settings: Any) -> Lists:
@@ -33,7 +33,7 @@ def small_lists(count: int, dev: int = 6, **settings: Any) -> Lists:
             None,
             small_config(**settings),
             Path(cache),
-            jobs=1,
+            n_jobs=1,
             progress=False,
         )
 
@@ -47,12 +47,12 @@ def small_problem(count: int, dev: int = 6, **settings: Any) -> Problem:
 
 def train_network(
     initial: Parameters,
-    store: ForestStore,
+    store: ForestDataset,
     dev: DevSet | None,
     config: TrainingConfig,
     *,
     state: TrainingState | None = None,
-    frozen: Frozen = NOTHING,
+    frozen: FrozenWeights = NOTHING,
     epochs: int | None = None,
     on_epoch: Callable[[TrainingState], None] = lambda state: None,
 ) -> TrainingState:

@@ -33,7 +33,7 @@ if TYPE_CHECKING:
     from rnnparse.training.report import TrainingReport
 
 FILES = ("config.json", "grammar.npz", "vocabulary.txt", "weights.npz", "checksums.json")
-TINY: dict[str, Any] = {"kbest": 10, "dim": 5, "epochs": 2, "batch_size": 10, "jobs": 1}
+TINY: dict[str, Any] = {"candidates": 10, "dim": 5, "epochs": 2, "batch_size": 10, "n_jobs": 1}
 """Settings of a run of a second."""
 
 

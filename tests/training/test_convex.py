@@ -22,16 +22,16 @@ CONVEX = ("hinge", "squared-hinge", "perceptron", "mmi")
 @lru_cache(maxsize=1)
 def embedded() -> ConvexProblem:
     """30 sentences of the embedded treebank with up to 10 candidates each."""
-    return ConvexProblem.of(small_problem(30, kbest=10), l2=3e-3)
+    return ConvexProblem.of(small_problem(30, candidates=10), l2=3e-3)
 
 
 @pytest.fixture(scope="module")
 def newspaper(shared: Path, tmp_path_factory: pytest.TempPathFactory) -> ConvexProblem:
     """150 sentences of newspaper text with up to 30 candidates each."""
     trees = load_clean(str(shared / "treebanks" / "wsj-sample" / "train.mrg"))[:150]
-    config = TrainingConfig(kbest=30, dim=10)
+    config = TrainingConfig(candidates=30, dim=10)
     cache = tmp_path_factory.mktemp("lists")
-    lists = make_lists(trees, [], None, config, cache, jobs=1, progress=False)
+    lists = make_lists(trees, [], None, config, cache, n_jobs=1, progress=False)
     return ConvexProblem.of(make_problem(lists, trees, [], None, config), l2=1e-3)
 
 

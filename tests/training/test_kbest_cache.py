@@ -49,7 +49,7 @@ def made(folder: Path, decoder: Counting, jobs: int = 1, sentences: Any = None) 
         K,
         categories=len(small_grammar().pcfg.categories),
         folder=folder,
-        jobs=jobs,
+        n_jobs=jobs,
         progress=False,
         what="lists",
     )

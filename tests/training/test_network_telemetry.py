@@ -16,7 +16,7 @@ from rnnparse.config import TrainingConfig
 from rnnparse.errors import ConfigError
 from rnnparse.losses.score_gradients import OBJECTIVES
 from rnnparse.models.cvg import CVG
-from rnnparse.models.forest_dataset import ForestStore
+from rnnparse.models.forest_dataset import ForestDataset
 from rnnparse.models.parameters import Parameters
 from rnnparse.models.scorer import Scorer
 from rnnparse.training.checkpoint import TrainingState, load_state, save_state
@@ -264,14 +264,14 @@ def test_a_resumed_run_has_the_same_telemetry(tmp_path: Path) -> None:
 
 def test_the_sample_is_a_part_of_a_large_treebank(monkeypatch: pytest.MonkeyPatch) -> None:
     chosen: list[np.ndarray] = []
-    batch = ForestStore.batch
+    batch = ForestDataset.batch
 
-    def keep(store: ForestStore, sentences: Any) -> Any:
+    def keep(store: ForestDataset, sentences: Any) -> Any:
         chosen.append(np.asarray(sentences))
         return batch(store, sentences)
 
     monkeypatch.setattr("rnnparse.training.network_telemetry.SAMPLE", 7)
-    monkeypatch.setattr(ForestStore, "batch", keep)
+    monkeypatch.setattr(ForestDataset, "batch", keep)
     samples = []
     for seed in (0, 0, 1):
         chosen.clear()

@@ -13,7 +13,7 @@ from rnnparse.config import OBJECTIVES, TrainingConfig
 from rnnparse.errors import ConfigError
 from rnnparse.losses.score_gradients import OBJECTIVES as FUNCTIONS
 from rnnparse.models.cvg import CVG
-from rnnparse.models.frozen_weights import NOTHING, Frozen
+from rnnparse.models.frozen_weights import NOTHING, FrozenWeights
 from rnnparse.models.objective import loss_of_scores
 from rnnparse.models.parameters import Parameters
 from rnnparse.training.checkpoint import TrainingState, load_state, save_state
@@ -128,7 +128,7 @@ def test_unfreezing_keeps_what_the_optimizer_knows(optimizer: str) -> None:
     assert (seen[2].W != start.W).any() and (seen[2].vectors != start.vectors).any()
 
     model = CVG(start)
-    step = GradientStep(model, config, Frozen(frozenset({"W", "vectors"}), {}))
+    step = GradientStep(model, config, FrozenWeights(frozenset({"W", "vectors"}), {}))
     for epoch in range(3):
         if epoch == 2:
             before = step.state()

@@ -47,7 +47,7 @@ def best_of(parser: Parser, gold: Sequence[Tree]) -> list[Tree]:
     for tree in gold:
         candidates = [
             scored.tree
-            for result in parser.parse_many([words(tree)], k=parser.candidates, scorer="pcfg")
+            for result in parser.parse_many([words(tree)], n_best=parser.candidates, scorer="pcfg")
             for scored in result.trees
         ]
         rows = evaluate(
@@ -151,7 +151,12 @@ def test_glued_lists_are_counted(
     plain = [str(tree) for tree in trees(20)] * 3  # each tree is in each third
     train = write_bracketed(tmp_path / "train.mrg", *plain, *[UNSPANNED] * odd_in_train)
     dev = write_bracketed(tmp_path / "dev.mrg", *plain[:3], *[UNSPANNED] * odd_in_dev)
-    settings = {"dev": None if "folds" in settings else dev, "epochs": 1, "kbest": 2, **settings}
+    settings = {
+        "dev": None if "folds" in settings else dev,
+        "epochs": 1,
+        "candidates": 2,
+        **settings,
+    }
     report = run(tmp_path, treebank=train, **settings)
     assert (report.glued, report.dev_glued) == glued
     row = f"^glued lists, train / dev +{glued[0]} / {glued[1]}$"
@@ -170,9 +175,9 @@ def test_the_model_says_how_it_was_made(tmp_path: Path) -> None:
     assert about["config"]["l2"] == 0.5
     assert about["config"]["treebank"] == treebank
     # What has no effect on the model is not in it, so that equal runs give equal bytes.
-    assert not {"jobs", "cache", "tensorboard"} & set(about["config"])
+    assert not {"n_jobs", "cache", "tensorboard"} & set(about["config"])
     known = TrainingConfig.from_dict(about["config"])
-    assert (known.seed, known.kbest) == (3, TINY["kbest"])
+    assert (known.seed, known.candidates) == (3, TINY["candidates"])
     assert about["sentences"] == 18
 
 
@@ -223,7 +228,7 @@ def small_lists_of(
     train: list[Tree], dev: list[Tree], config: TrainingConfig, folder: Path
 ) -> pipeline.Lists:
     return pipeline.make_lists(
-        train, dev, None, config, folder / "other cache", jobs=1, progress=False
+        train, dev, None, config, folder / "other cache", n_jobs=1, progress=False
     )
 
 
@@ -301,7 +306,7 @@ def test_words_that_are_all_unknown_and_a_long_sentence(tmp_path: Path) -> None:
     dev = tmp_path / "dev.mrg"
     dev.write_text(f"(S {' '.join(f'(NN w{i})' for i in range(120))})\n")
     report = run(
-        tmp_path, treebank=write_treebank(tmp_path / "train.mrg", 24), dev=str(dev), kbest=3
+        tmp_path, treebank=write_treebank(tmp_path / "train.mrg", 24), dev=str(dev), candidates=3
     )
     assert_report_holds(report, load_clean(str(dev)))
 
@@ -350,7 +355,7 @@ def test_curves_for_tensorboard(tmp_path: Path) -> None:
 
 @pytest.mark.slow
 def test_the_embedded_treebank_is_the_default(tmp_path: Path) -> None:
-    report = run(tmp_path, epochs=1, kbest=20)
+    report = run(tmp_path, epochs=1, candidates=20)
     assert report.sentences > 1000 and report.dev_sentences > 100
     assert report.cvg_f1 > report.base_f1
 
@@ -368,7 +373,7 @@ def test_another_treebank_needs_no_special_case(
     dev = tmp_path / "dev.mrg"
     write_trees(everything[1:60:2], dev)
     more = settings if "folds" in settings else {"dev": str(dev)}
-    report = run(tmp_path, treebank=str(part), jobs=2, epochs=1, **more | settings)
+    report = run(tmp_path, treebank=str(part), n_jobs=2, epochs=1, **more | settings)
     if not settings:
         assert_report_holds(report, load_clean(str(dev)))
     parser = load(report.model)

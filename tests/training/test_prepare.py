@@ -17,7 +17,7 @@ from rnnparse.grammar.unknown import WordVectors
 from rnnparse.inference.decoder import Decoder, Parse
 from rnnparse.inference.forest import Forest, candidate_tree
 from rnnparse.losses.cost import structured_cost
-from rnnparse.models.forest_dataset import ForestStore
+from rnnparse.models.forest_dataset import ForestDataset
 from rnnparse.training.prepare import (
     KEY_COUNT,
     Lists,
@@ -128,7 +128,7 @@ def test_jackknifed_lists_come_from_grammars_that_have_not_seen_the_sentence() -
         decoder = Decoder(grammar)
         assert grammar.pcfg.categories != lists.grammar.pcfg.categories  # or nothing is renumbered
         for i in range(fold, COUNT, 3):
-            forest = decoder.parse(words(everything[i]), config.kbest).forest
+            forest = decoder.parse(words(everything[i]), config.candidates).forest
             expected = [
                 candidate_tree(forest, k, words(everything[i]), grammar.pcfg.categories)
                 for k in range(len(forest.root))
@@ -136,7 +136,7 @@ def test_jackknifed_lists_come_from_grammars_that_have_not_seen_the_sentence() -
             found = candidates(lists.train[i].forest, everything[i], lists)
             assert found == expected
             np.testing.assert_array_equal(lists.train[i].forest.logp, forest.logp)
-            own = Decoder(lists.grammar).parse(words(everything[i]), config.kbest).forest
+            own = Decoder(lists.grammar).parse(words(everything[i]), config.candidates).forest
             differ += not np.array_equal(own.logp, forest.logp)
     assert differ > 0
 
@@ -144,7 +144,7 @@ def test_jackknifed_lists_come_from_grammars_that_have_not_seen_the_sentence() -
 def test_more_folds_than_trees_leave_out_one_tree_each(tmp_path: Path) -> None:
     few = trees(3)
     config = small_config(jackknife=10)
-    lists = make_lists(few, [], None, config, tmp_path, jobs=1, progress=False)
+    lists = make_lists(few, [], None, config, tmp_path, n_jobs=1, progress=False)
     assert [len(words(tree)) for tree in few] == [int(p.forest.end.max()) for p in lists.train]
     assert lists.dev == []
 
@@ -233,7 +233,7 @@ def test_without_dev_there_is_nothing_to_tune_on() -> None:
 def test_the_dev_store_holds_the_dev_forests() -> None:
     lists, problem = lists_and_problem()
     assert problem.dev is not None
-    expected = ForestStore.from_forests(
+    expected = ForestDataset.from_forests(
         [parse.forest for parse in lists.dev],
         [problem.vocabulary.rows(words(tree)) for tree in trees(6, "dev")],
         problem.keys,
@@ -280,7 +280,7 @@ def test_the_cache_tells_lists_apart(tmp_path: Path) -> None:
 
     def make(train: list[Tree], dev: list[Tree], **settings: object) -> Lists:
         arguments = (train, dev, None, small_config(**settings), tmp_path)
-        return make_lists(*arguments, jobs=1, progress=False)
+        return make_lists(*arguments, n_jobs=1, progress=False)
 
     def made() -> int:
         return len(list(tmp_path.rglob("*.npz")))
@@ -295,7 +295,7 @@ def test_the_cache_tells_lists_apart(tmp_path: Path) -> None:
     assert made() == 3
     make(train[::-1], dev)  # the same grammar but the training sentences in another order
     assert made() == 4
-    make(train, dev, kbest=9)
+    make(train, dev, candidates=9)
     assert made() == 6
     make(train[:-1], dev)
     assert made() == 8

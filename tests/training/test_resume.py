@@ -88,7 +88,9 @@ def results(tmp_path_factory: pytest.TempPathFactory) -> dict[str, list[dict[str
             tmp_path / "others", [[("interrupted list", 20)], [], []], treebank=treebank
         ),
     }
-    for run, change in zip(runs["others"], ({"jobs": 2}, {"jobs": 0}, {"seed": 1}), strict=True):
+    for run, change in zip(
+        runs["others"], ({"n_jobs": 2}, {"n_jobs": 0}, {"seed": 1}), strict=True
+    ):
         run["settings"] |= change
     done = iter(run_scenarios([run for group in runs.values() for run in group]))
     return {name: [next(done) for _ in group] for name, group in runs.items()}
@@ -122,7 +124,7 @@ def test_what_does_not_matter_changes_nothing(results: dict[str, list[dict[str, 
 @pytest.mark.slow
 @pytest.mark.parametrize(
     ("settings", "every"),
-    [({}, 1), ({"folds": 2, "telemetry": True}, 3), ({"jackknife": 3, "jobs": 2}, 4)],
+    [({}, 1), ({"folds": 2, "telemetry": True}, 3), ({"jackknife": 3, "n_jobs": 2}, 4)],
 )
 def test_killed_at_every_event(tmp_path: Path, settings: dict[str, Any], every: int) -> None:
     treebank = write_treebank(tmp_path / "train.mrg", 30)
@@ -143,7 +145,7 @@ def test_killed_at_random_moments(tmp_path: Path) -> None:
     kills: list[Kills] = [[]]
     for _ in range(20):
         kills.append([("milliseconds", rng.randrange(20, 1500)) for _ in range(4)])
-    runs = scenarios(tmp_path, kills, treebank=treebank, folds=2, epochs=3, jobs=2)
+    runs = scenarios(tmp_path, kills, treebank=treebank, folds=2, epochs=3, n_jobs=2)
     results = run_scenarios(runs)
     assert_all_like_the_first(results)
     assert sum(-9 in result["statuses"] for result in results) > 10

@@ -17,7 +17,7 @@ from rnnparse.errors import ConfigError, ModelError
 from rnnparse.inference.forest import candidate_tree
 from rnnparse.losses.cost import structured_cost
 from rnnparse.models.cvg import CVG
-from rnnparse.models.forest_dataset import ForestStore
+from rnnparse.models.forest_dataset import ForestDataset
 from rnnparse.models.parameters import Parameters
 from rnnparse.optim.optimizers import known_optimizers, make_optimizer
 from rnnparse.training.checkpoint import TrainingState, load_state, save_state
@@ -388,6 +388,6 @@ def test_a_treebank_of_two_trees_of_one_word() -> None:
 
 
 def test_scores_of_no_sentence() -> None:
-    empty = ForestStore.from_forests([], [], problem().keys)
+    empty = ForestDataset.from_forests([], [], problem().keys)
     assert score_all(problem().initial, empty).shape == (0,)
     assert choose(np.zeros(0, np.float32), empty, 0.1).shape == (0,)

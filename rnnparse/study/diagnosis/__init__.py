@@ -1,6 +1,5 @@
-"""Why a run converged, oscillated or diverged: measurements, rules and advice."""
+"""Explain why a run converged, oscillated or diverged: measurements, rules and advice."""
 
-from rnnparse.study.diagnosis.evidence import EVIDENCE
-from rnnparse.study.diagnosis.rules import LABELS, RULES, Diagnosis, diagnose, diagnose_all
+from rnnparse._lazy import public_names
 
-__all__ = ["EVIDENCE", "LABELS", "RULES", "Diagnosis", "diagnose", "diagnose_all"]
+__getattr__, __dir__, __all__ = public_names(__name__)

@@ -1,1 +1,5 @@
-"""What a study shows: results, their significance, the narrative and the page."""
+"""The report of a study: results, their significance, the narrative and the page."""
+
+from rnnparse._lazy import public_names
+
+__getattr__, __dir__, __all__ = public_names(__name__)

@@ -115,8 +115,10 @@ def test_sign_changes_are_judged_by_the_binomial_distribution(signs: list[float]
     assert result.p_value == pytest.approx(expected, rel=1e-9)
 
 
-def test_residuals_of_0_have_no_sign_changes() -> None:
-    assert sign_changes(np.zeros(5)) == (0, 0.5, 1)
+def test_thousands_of_sign_changes_do_not_overflow() -> None:
+    assert sign_changes((-1.0) ** np.arange(10_000)).p_value == 0
+    assert sign_changes(np.ones(10_000)).p_value == pytest.approx(1)
+    assert sign_changes(np.zeros(5)).p_value == 1
 
 
 @pytest.mark.parametrize("batch", [1067, 800, 256])
