@@ -1,4 +1,4 @@
-"""`rnnparse study`: which learning rate, for which optimiser, and why does mine not converge?"""
+"""`rnnparse study`: compare learning rates and optimizers, and explain why runs do not converge."""
 
 from __future__ import annotations
 
@@ -10,11 +10,12 @@ from rnnparse.cli.commands import add_commands
 NAME = "study"
 HELP = "find out which learning rates converge, and why others do not"
 DESCRIPTION = """\
-Train with every setting of a grid, briefly and in parallel, and tell of each why it converges or
-does not: from its curve, by stated rules. A study is a folder; it can be stopped and goes on."""
+Train briefly with every setting of a grid, in parallel. A study explains why each run did or did
+not converge, based on its curve and on documented rules. It is stored in a folder, and resumes if
+it was stopped."""
 EPILOG = """\
 examples:
-  rnnparse study range train.mrg --optimizer adam         one run: which rates help at all?
+  rnnparse study range train.mrg --optimizer adam         which learning rates help?
   rnnparse study run train.mrg --preset quick --out quick
   rnnparse study show quick
 
@@ -29,6 +30,6 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def run(args: argparse.Namespace) -> int:
-    """Without a command, tell which there are."""
+    """Report that the command is missing."""
     args.parser.error("a COMMAND is missing: run, show, report or range")
     return 2

@@ -14,15 +14,14 @@ from rnnparse.cli.treebank_style import given_style
 from rnnparse.config import OBJECTIVES, TIES, TrainingConfig
 
 NAME = "range"
-HELP = "sweep the learning rate in one run: which rates help at all?"
+HELP = "find useful learning rates in one short run"
 DESCRIPTION = """\
-Take two hundred steps from the starting weights, each with a greater learning rate than the one
-before, and tell from the loss from which rate on it falls, where it falls steepest, where it is
-lowest, and from where it rises for good (Smith 2017). That takes seconds; what it suggests is
-where a grid should look."""
+Take 200 updates from the initial weights, each with a higher learning rate than the one before
+(Smith 2017). The output shows at which rate the loss begins to fall, falls steepest, is lowest, and
+begins to rise for good. This takes seconds and suggests which learning rates a grid should try."""
 EPILOG = """\
-A sweep is short: a rate that does harm after a thousand steps only may look well in it. Let a
-study of a few rates within what is suggested, and around it, decide.
+A sweep is short, so it cannot show rates that only do harm after a thousand updates. Compare a few
+rates within and around the suggested range in a study.
 
 examples:
   rnnparse study range train.mrg --optimizer adam --batch-size 256
@@ -51,27 +50,27 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         help="the last rate (default: 10)",
     )
     group.add_argument(
-        "--updates", type=positive, default=200, metavar="N", help="steps (default: 200)"
+        "--updates", type=positive, default=200, metavar="N", help="number of rates (default: 200)"
     )
     group.add_argument("--json", action="store_true", help="print JSON")
-    group.add_argument("--svg", metavar="FILE", help="draw the loss over the rate")
+    group.add_argument("--svg", metavar="FILE", help="plot the loss over the rate")
     group = parser.add_argument_group("training")
     option(group, "--optimizer", "adagrad, or a Keras optimizer by name", "NAME")
-    option(group, "--batch-size", "sentences a step", "N")
+    option(group, "--batch-size", "sentences per update", "N")
     option(group, "--l2", "weight λ of λ/2 times the squared weights", "WEIGHT")
     option(group, "--kappa", "margin κ for each wrong bracket of a candidate", "MARGIN")
     option(group, "--dim", "size n of word and phrase vectors", "N")
-    option(group, "--objective", "what is minimised", choices=OBJECTIVES)
-    option(group, "--tie", "which of several worst candidates counts", choices=TIES)
-    option(group, "--seed", "of all that is random", "N")
+    option(group, "--objective", "objective to minimize", choices=OBJECTIVES)
+    option(group, "--tie", "which candidates count if several are worst", choices=TIES)
+    option(group, "--seed", "random seed", "N")
     add_shared(parser)
     group = parser.add_argument_group("running")
     option(group, "--jobs", "processor cores, 0 for all", "N", dest="n_jobs")
-    option(group, "--cache", "keep forests here (default: your cache folder)", "DIR")
+    option(group, "--cache", "folder for forests (default: your cache folder)", "DIR")
 
 
 def run(args: argparse.Namespace) -> int:
-    """Sweep, and print what the loss did."""
+    """Run the range test and print the result."""
     from rnnparse.parser_study.lr_range_test import check_range_test, parser_range_test
     from rnnparse.parser_study.shared_forests import prepare_problem
     from rnnparse.parser_study.train_command import train_command
@@ -83,17 +82,17 @@ def run(args: argparse.Namespace) -> int:
     rates = {"low": args.low, "high": args.high, "updates": args.updates}
     check_range_test(config, **rates)
     path = prepare_problem(config, progress=sys.stderr.isatty()).path
-    found = parser_range_test(path, config, **rates)
+    result = parser_range_test(path, config, **rates)
     if args.json:
-        print_json(found.to_dict())
+        print_json(result.to_dict())
     else:
-        print(format_range(found))
-        if found.suggestion is not None:
-            rate = {"learning_rate": found.suggestion}
-            print(f"\nto train with it:\n  {train_command(rate, fixed=given)}")
+        print(format_range(result))
+        if result.suggestion is not None:
+            rate = {"learning_rate": result.suggestion}
+            print(f"\nto train with the rate to try first:\n  {train_command(rate, fixed=given)}")
     if args.svg:
-        title = f"{config.optimizer}, {config.batch_size} sentences a step"
+        title = f"{config.optimizer}, {config.batch_size} sentences per update"
         sys.stdout.flush()
-        write_range_svg(found, Path(args.svg), title)
-        warn(f"the drawing is ready: {args.svg}")
+        write_range_svg(result, Path(args.svg), title)
+        warn(f"the plot is ready: {args.svg}")
     return 0

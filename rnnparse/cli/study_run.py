@@ -1,4 +1,4 @@
-"""`rnnparse study run`: train with every setting of a grid, and tell what came of it."""
+"""`rnnparse study run`: train with every setting of a grid, and print the results."""
 
 from __future__ import annotations
 
@@ -19,25 +19,27 @@ if TYPE_CHECKING:
     from rnnparse.parser_study.study import ParserStudy
 
 NAME = "run"
-HELP = "run a study, or go on with it"
+HELP = "start or resume a study"
 DESCRIPTION = """\
 Train with every setting of a grid for a few epochs. All runs share one set of forests, and each
-leaves a record with its curve. Runs that have a record are never run again: the same command goes
-on with a study that was stopped, and another grid adds what is new in it. At the end come a report
-(report.html, report.csv, logs for TensorBoard) and a table of what was found."""
+run is recorded with its curve. A recorded run never runs again: the same command resumes a study
+that was stopped, and another grid adds only new runs. In the end the command writes a report
+(report.html, report.csv, logs for TensorBoard) and prints a table of the results."""
 EPILOG = """\
-Values are separated by commas; log:1e-4:1:9 are nine from 0.0001 to 1 by equal factors, lin:0:1:5
-five by equal steps. Optimizers: sgd, momentum (0.9), adagrad (as in the paper), keras-adagrad,
-adam, and any other of Keras. Presets:
+Separate values by commas. log:1e-4:1:9 stands for nine values from 0.0001 to 1 by equal factors,
+lin:0:1:5 for five values from 0 to 1 by equal steps. Optimizers: sgd, momentum (0.9), adagrad (as
+in the paper), keras-adagrad, adam, and any other optimizer of Keras. Presets:
 
-  quick      sgd at the rates 1, 0.3 and 0.1, adagrad at 0.1, 0.03 and 0.01, adam at 0.03, 0.01
-             and 0.003, four epochs each
-  question   sgd, adagrad and adam at the rates 0.1, 0.01 and 0.001 with the batch sizes 256, 512
-             and 1024 and L2 0.1, 0.01 and 0.001, five epochs each; then the best of each
-             optimizer to its plateau (of those within noise of it, that with the least loss)
+  quick      sgd with learning rates 1, 0.3 and 0.1, adagrad with 0.1, 0.03 and 0.01, adam with
+             0.03, 0.01 and 0.003; four epochs each
+  question   sgd, adagrad and adam, each with learning rates 0.1, 0.01 and 0.001, batch sizes 256,
+             512 and 1024, and L2 weights 0.1, 0.01 and 0.001; five epochs each. Then it trains the
+             best setting of each optimizer until dev F1 stops rising. (Of the settings within
+             noise of the best, it takes the one with the least loss.)
 
-A file has the same names: a table [grid] with learning_rate = "log:1e-4:1:9" and so on, and a
-table [training] with settings of rnnparse train that all share; preset = "question" on top.
+A grid file in TOML uses the same names. Its table [grid] has learning_rate = "log:1e-4:1:9" and so
+on; its table [training] has settings of rnnparse train that all runs share. Above the tables,
+preset = "question" sets all axes that the file omits.
 
 examples:
   rnnparse study run train.mrg --dev dev.mrg --preset question --out question
@@ -48,14 +50,14 @@ examples:
 _AXES = (
     ("--optimizer", "NAMES", "optimizers"),
     ("--lr", "RATES", "learning rates α"),
-    ("--batch-size", "NUMBERS", "sentences a step"),
+    ("--batch-size", "NUMBERS", "sentences per update"),
     ("--l2", "WEIGHTS", "weights λ of λ/2 times the squared weights"),
     ("--kappa", "MARGINS", "margins κ for each wrong bracket of a candidate"),
     ("--dim", "NUMBERS", "sizes of word and phrase vectors"),
-    ("--objective", "NAMES", f"what is minimised: {', '.join(OBJECTIVES)}"),
-    ("--tie", "NAMES", f"which of several worst candidates counts: {', '.join(TIES)}"),
-    ("--epochs", "NUMBERS", "passes over the sentences (default: 5)"),
-    ("--seeds", "NUMBERS", "every setting runs once with each (default: 0)"),
+    ("--objective", "NAMES", f"objectives to minimize: {', '.join(OBJECTIVES)}"),
+    ("--tie", "NAMES", f"which candidates count if several are worst: {', '.join(TIES)}"),
+    ("--epochs", "NUMBERS", "passes over the training sentences (default: 5)"),
+    ("--seeds", "NUMBERS", "random seeds; every setting runs with each (default: 0)"),
 )
 _SHARED = ("treebank", "dev", "vectors", "candidates", "heads", "jackknife", "patience", "freeze")
 _SHOWN = 100  # trials that --dry-run lists
@@ -67,9 +69,9 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     group = parser.add_argument_group("grid")
     source = group.add_mutually_exclusive_group()
     source.add_argument(
-        "--preset", metavar="NAME", help="quick or question (default: quick, without other values)"
+        "--preset", metavar="NAME", help="quick or question (default: quick if no values are given)"
     )
-    source.add_argument("--grid", metavar="FILE", help="a grid in TOML")
+    source.add_argument("--grid", metavar="FILE", help="read the grid from a TOML file")
     for flag, metavar, text in _AXES:
         flags = (flag, "--learning-rate") if flag == "--lr" else (flag,)
         name = flags[-1].removeprefix("--").replace("-", "_")
@@ -77,25 +79,25 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     group.add_argument(
         "--plateau",
         action=argparse.BooleanOptionalAction,
-        help="then train the best setting of each optimizer again, until dev F1 does not rise any "
-        "more (default: with --preset question)",
+        help="then train the best setting of each optimizer again until dev F1 stops rising "
+        "(default: only with --preset question)",
     )
     group.add_argument(
         "--plateau-epochs",
         type=positive,
         default=40,
         metavar="N",
-        help="limit of epochs for that (default: 40)",
+        help="maximal number of epochs for --plateau (default: 40)",
     )
     add_shared(parser)
     _add_running(parser)
 
 
 def add_shared(parser: argparse.ArgumentParser) -> None:
-    """Declare the settings that all runs share; also for `rnnparse study range`."""
+    """Declare the settings that all runs share. `rnnparse study range` has them, too."""
     group = parser.add_argument_group("settings that all runs share")
-    option(group, "--dev", "trees to tune on (default: a tenth, by chance)", "TREEBANK")
-    option(group, "--vectors", "word vectors to begin with: text in GloVe's format", "FILE")
+    option(group, "--dev", "trees to tune on (default: a random tenth)", "TREEBANK")
+    option(group, "--vectors", "initial word vectors, as text in the format of GloVe", "FILE")
     add_candidates(group)
     option(
         group,
@@ -110,7 +112,7 @@ def add_shared(parser: argparse.ArgumentParser) -> None:
         metavar="PATTERN",
         action="append",
         default=argparse.SUPPRESS,
-        help="do not train these weights, see rnnparse train (may be given several times)",
+        help="do not train these weights; see rnnparse train (repeatable)",
     )
     add_style(parser)
 
@@ -125,29 +127,34 @@ def _add_running(parser: argparse.ArgumentParser) -> None:
         type=positive,
         metavar="N",
         default=argparse.SUPPRESS,
-        help="end a run after N epochs without a better dev F1 (default: not before its last, and "
-        "after 5 on the way to a plateau)",
+        help="end a run after N epochs without a better dev F1 (default: never; 5 with --plateau)",
     )
     group.add_argument(
-        "--jobs", type=setting("n_jobs"), default=0, metavar="N", help="runs at once, 0: one a core"
+        "--jobs",
+        type=setting("n_jobs"),
+        default=0,
+        metavar="N",
+        help="runs at once; 0 for one per core (default: 0)",
     )
     group.add_argument(
         "--backend",
         default="processes",
         metavar="NAME",
-        help="where runs go: processes, or a cluster of ray or dask (default: processes)",
+        help="where to run: processes, or a ray or dask cluster (default: processes)",
     )
-    group.add_argument("--address", metavar="ADDRESS", help="of the cluster (default: start one)")
+    group.add_argument(
+        "--address", metavar="ADDRESS", help="address of the cluster (default: start one)"
+    )
     group.add_argument(
         "--cache",
         metavar="DIR",
-        help="keep forests here, where all machines of a cluster see them (default: your cache "
-        "folder)",
+        help="folder for forests, which all machines of a cluster must be able to read (default: "
+        "your cache folder)",
     )
     group.add_argument(
         "--retry-failed",
         action="store_true",
-        help="run those again, too, that failed or ran out of memory",
+        help="run trials again that failed or ran out of memory",
     )
     group.add_argument(
         "--dry-run", action="store_true", help="list the runs and estimate how long they take"
@@ -156,7 +163,7 @@ def _add_running(parser: argparse.ArgumentParser) -> None:
 
 
 def run(args: argparse.Namespace) -> int:
-    """Run what has no record yet, write the report, print what was found."""
+    """Run the trials without a record, write the report, and print the results."""
     from rnnparse.cli.study_report import write_all
     from rnnparse.cli.study_show import show
     from rnnparse.study.report.results import load_results
@@ -174,19 +181,19 @@ def run(args: argparse.Namespace) -> int:
     written = write_all(results, remind=False)
     warn(f"the report is ready: {written[0]}")
     if all(record["status"] in FAILURES for record in records):
-        raise StudyError("every run failed; the errors are above; --retry-failed runs them again")
+        raise StudyError("every run failed, see above; --retry-failed runs them again")
     return 0
 
 
 def _check_folder(folder: Path) -> None:
-    """Raise StudyError for a folder of something else, whose files a report might replace."""
+    """Raise StudyError for a folder that is not a study, whose files a report might replace."""
     from rnnparse.study.manifest import STUDY
     from rnnparse.study.records import LOCK, RECORDS
 
     if not folder.is_dir() or any((folder / name).exists() for name in (LOCK, RECORDS, STUDY)):
         return
     if any(folder.iterdir()):
-        raise StudyError(f"{folder}: the folder has other files; give a new one with --out")
+        raise StudyError(f"{folder}: not the folder of a study; give a new one with --out")
 
 
 def _study(args: argparse.Namespace) -> ParserStudy:
@@ -207,7 +214,7 @@ def _study(args: argparse.Namespace) -> ParserStudy:
 
 
 def _grid(args: argparse.Namespace) -> Grid:
-    """The grid of the options; they go before those of a file."""
+    """The grid of the options, which override those of a file."""
     from rnnparse.parser_study.grid import AXES, Grid
 
     given = vars(args)
@@ -221,7 +228,7 @@ def _grid(args: argparse.Namespace) -> Grid:
 
 
 def _print_plan(args: argparse.Namespace, study: ParserStudy) -> None:
-    """Print the runs that would start, and how long they would take."""
+    """Print the runs that would start, and an estimate of their time."""
     from rnnparse.parser_study.study import START_SECONDS, list_seconds
     from rnnparse.study.report.formatting import counted, duration
 
@@ -235,21 +242,23 @@ def _print_plan(args: argparse.Namespace, study: ParserStudy) -> None:
         print_json({"trials": trials, "ended": plan.ended, "jobs": plan.jobs, **times})
         return
     print(_trial_table(plan.trials))
-    at_once = f"{plan.jobs} at once" if plan.jobs else "as many at once as the cluster has cores"
+    at_once = f"{plan.jobs} at once" if plan.jobs else "one at once per core of the cluster"
     print(f"\n{counted(len(plan.trials), 'run')} to go, {plan.ended} have ended; {at_once}")
     print(f"they take about {duration(seconds)}")
     if study.plateau:
-        print(f"then the best of each optimizer to its plateau: up to {duration(plateau)}")
-    print(f"unless the cache has the forests, these come first: {duration(lists)} on one core")
+        print(f"then the best setting of each optimizer, to its plateau: up to {duration(plateau)}")
+    print(
+        f"before that, unless they are in the cache, the forests take {duration(lists)} on one core"
+    )
     if not plan.ended:
         print(
-            f"\nThese are rough figures, for {size.words:,} words at the speed of one machine; "
-            "once a run has ended, they rest on this one."
+            f"\nThese are rough estimates for {size.words:,} words, measured on another machine. "
+            "They become more accurate once a run has ended."
         )
 
 
 def _trial_table(trials: list[Any]) -> str:
-    """A line for each trial with what the trials do not share, and a line with what they do."""
+    """One line per trial with the settings that vary, and one line with those that do not."""
     if not trials:
         return "nothing to run"
     rows = [{**trial.config, "seed": trial.seed} for trial in trials]

@@ -1,13 +1,13 @@
-"""Values of an axis from text: lists and ranges.
+"""Parse the values of an axis from text: lists and ranges.
 
 Commas separate values and ranges:
 
     0.1,0.01            two values
-    log:1e-4:1:9        nine values from 0.0001 to 1, both included, by equal factors
-    lin:0:0.5:6         six values from 0 to 0.5, both included, by equal steps
+    log:1e-4:1:9        nine values from 0.0001 to 1 inclusive, by equal factors
+    lin:0:0.5:6         six values from 0 to 0.5 inclusive, by equal steps
 
-What lies within a logarithmic range is rounded to three significant digits, or to more where two
-would else become one.
+Inner values of a logarithmic range are rounded to three significant digits, or to as many as keep
+them distinct.
 """
 
 from __future__ import annotations
@@ -23,14 +23,14 @@ _MOST = 10_000  # values of a range
 
 
 def parse_values(text: str, kind: type) -> list[Any]:
-    """The values that a text names, of one type.
+    """Parse values of one type.
 
     Args:
-        text: see the head of this module.
-        kind: int, float or str; ranges are of numbers.
+        text: values and ranges, as this module's docstring explains.
+        kind: int, float or str; only numbers have ranges.
 
     Raises:
-        ConfigError: a value of another type, a range that is none, or one that is too large.
+        ConfigError: a value of another type, a malformed range, or one that is too large.
 
     Example:
         >>> parse_values("1,log:0.01:0.1:3", float)
@@ -80,13 +80,13 @@ def _range(text: str, name: str, ends: list[str], kind: type) -> list[Any]:
     first, last = _number(ends[0]), _number(ends[1])
     count = _whole(_number(ends[2]), ends[2])
     if count < 2:
-        raise ConfigError(f"{text}: a range has at least two values")
+        raise ConfigError(f"{text}: a range needs at least two values")
     if count > _MOST:
-        raise ConfigError(f"{text}: a range has at most {_MOST:,} values")
+        raise ConfigError(f"{text}: a range can have at most {_MOST:,} values")
     if first == last:
-        raise ConfigError(f"{text}: both ends are the same")
+        raise ConfigError(f"{text}: the ends are equal")
     if name == "log" and min(first, last) <= 0:
-        raise ConfigError(f"{text}: a logarithmic range has positive ends")
+        raise ConfigError(f"{text}: the ends of a logarithmic range must be positive")
     numbers = _by_factors(first, last, count) if name == "log" else _by_steps(first, last, count)
     if kind is int:
         _whole(first, ends[0]), _whole(last, ends[1])

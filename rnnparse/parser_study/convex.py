@@ -1,9 +1,9 @@
-"""The optimum of an objective that is convex, as ours is by v alone, with a proven lower bound.
+"""The optimum of a convex objective, with a proven lower bound. Ours is convex in v alone.
 
 J(v) = R(v) + λ/2 ‖v‖², where R is a mean of convex losses. Every subgradient g of R at a point u
-gives a cutting plane R(v) ≥ R(u) + g · (v − u). The highest of all planes so far, with the L2 term,
-lies below J everywhere; its minimum is a lower bound of the optimum and the next point to look at
-(a bundle method for regularised risks: Teo et al. 2010, which needs O(1/(λε)) planes).
+gives a cutting plane R(v) ≥ R(u) + g · (v − u). The maximum of all planes so far plus the L2 term
+is a lower bound of J everywhere. Its minimum bounds the optimum, and is the next point to evaluate.
+This is a bundle method for regularised risks (Teo et al. 2010), which needs O(1/(λε)) planes.
 """
 
 from __future__ import annotations
@@ -21,19 +21,19 @@ from rnnparse.models.parameters import Parameters
 from rnnparse.threads import apart
 
 CONVEX = ("hinge", "squared-hinge", "perceptron", "mmi")
-"""Objectives that are convex in the scores, and so in v."""
+"""Objectives that are convex in the scores, and therefore in v."""
 
-_BATCH = 200  # sentences that are scored at once
+_BATCH = 200  # sentences scored at once
 
 
 class Optimum(NamedTuple):
-    """The least value of a convex function, as far as it is known.
+    """The minimum of a convex function, between two bounds.
 
     Attributes:
-        value: the least that was met, at `point`.
-        lower_bound: nothing lies below it.
-        point: float64, the shape of v.
-        planes: how many subgradients it took.
+        value: the least value found, at `point`.
+        lower_bound: of the minimum.
+        point: float64, of the shape of v.
+        planes: the number of subgradients that were computed.
     """
 
     value: float
@@ -50,15 +50,15 @@ def minimize_convex(
     tolerance: float = 1e-3,
     limit: int = 500,
 ) -> Optimum:
-    """The minimum of R(v) + λ/2 ‖v‖².
+    """Minimize R(v) + λ/2 ‖v‖².
 
     Args:
-        risk: gives R and a subgradient of it, of the shape of `start`, at any point.
-        start: where to begin.
+        risk: returns R and a subgradient, of the shape of `start`, at any point.
+        start: the first point.
         l2: λ, positive.
-        tolerance: stop when value and lower bound are so near, as a share of the value (or of a
-            millionth of the first one, where the optimum is 0).
-        limit: most planes; the result then has a wider gap.
+        tolerance: stop when the gap between value and lower bound is at most this share of the
+            value (or, if the optimum is 0, of a millionth of the first value).
+        limit: the maximal number of planes; if it is reached, the gap is wider.
 
     Raises:
         ValueError: λ is not positive.
@@ -69,8 +69,8 @@ def minimize_convex(
     Example:
         >>> def absolute(v):                # |v − 3|, with λ = 2: the minimum is at ½
         ...     return float(abs(v[0] - 3)), np.sign(v - 3)
-        >>> found = minimize_convex(absolute, np.zeros(1), l2=2.0)
-        >>> round(found.value, 6), found.point
+        >>> optimum = minimize_convex(absolute, np.zeros(1), l2=2.0)
+        >>> round(optimum.value, 6), optimum.point
         (2.75, array([0.5]))
     """
     if l2 <= 0:
@@ -103,10 +103,10 @@ def minimize_convex(
 @apart
 @njit(cache=True, nogil=True, error_model="numpy")
 def _maximize_dual(gram: np.ndarray, heights: np.ndarray, share: np.ndarray) -> None:
-    """Maximise heights · α − ½ αᵀ gram α over α ≥ 0 that sum to 1, from α = share, in place.
+    """Maximise heights · α − ½ αᵀ gram α over α ≥ 0 with sum 1, from α = share, in place.
 
-    By pairs: the two weights along whose exchange the value rises fastest. Any α gives a valid
-    bound, so that stopping early costs tightness alone.
+    Each step shifts weight between the two planes for which the value rises fastest. Any α gives a
+    valid bound, so stopping early only loosens it.
     """
     size = len(heights)
     slope = heights - gram @ share
@@ -130,17 +130,17 @@ def _maximize_dual(gram: np.ndarray, heights: np.ndarray, share: np.ndarray) -> 
 
 
 class ScoreVectorProblem:
-    """J by the score vectors v, for fixed word vectors and W, over all sentences of a store.
+    """J as a function of the score vectors v, for fixed word vectors and W, over all sentences.
 
     Args:
-        store: forests with costs for κ = 1 and targets.
-        parameters: the fixed weights; v is where `optimum` starts.
+        store: forests with targets, and costs for κ = 1.
+        parameters: the fixed weights; `optimum` starts from their v.
         objective: one of `CONVEX`.
         kappa: κ, the margin for each wrong labelled span.
         l2: λ.
 
     Raises:
-        ConfigError: an objective that is not convex.
+        ConfigError: the objective is not convex.
     """
 
     def __init__(
@@ -157,7 +157,7 @@ class ScoreVectorProblem:
         self.parameters = Parameters(*(array.astype(np.float64) for array in parameters))
 
     def risk(self, v: np.ndarray) -> tuple[float, np.ndarray]:
-        """The mean loss of all sentences and a subgradient of it, [R, n]."""
+        """The mean loss of all sentences, and a subgradient of it, float64 [R, n]."""
         total, slope = 0.0, np.zeros_like(v)
         vectors, W, _ = self.parameters
         for start in range(0, len(self.store), _BATCH):
@@ -181,18 +181,18 @@ class ScoreVectorProblem:
         return self.risk(v)[0] + self.l2 / 2 * float(np.sum(v * v))
 
     def optimum(self, tolerance: float = 1e-3, limit: int = 500) -> Optimum:
-        """The least J; see `minimize_convex`."""
+        """Minimize J; see `minimize_convex`."""
         return minimize_convex(
             self.risk, self.parameters.v, self.l2, tolerance=tolerance, limit=limit
         )
 
 
 def descent_bound(distance: float, gradient_norms: np.ndarray, rates: np.ndarray) -> np.ndarray:
-    """How far above the optimum the best of the iterates of subgradient descent can be.
+    """Upper bound of the gap between the best iterate of subgradient descent and the optimum.
 
-    min_t J(v_t) − J* ≤ (‖v₁ − v*‖² + Σ α² ‖g‖²) / (2 Σ α), after each step. With α ∝ 1/√t it falls
-    as log t/√t; at a fixed rate it stays above α ‖g‖²/2. It holds for the subgradients of the
-    whole objective; for those of minibatches it holds in the mean.
+    After each step, min_t J(v_t) − J* ≤ (‖v₁ − v*‖² + Σ α² ‖g‖²) / (2 Σ α). With α ∝ 1/√t the bound
+    falls as log t/√t; at a fixed rate it stays above α ‖g‖²/2. It holds for subgradients of the
+    whole objective; for those of minibatches it holds in expectation.
 
     Args:
         distance: ‖v₁ − v*‖.

@@ -1,4 +1,4 @@
-"""Grids of the settings that decide how training converges, for the parser's own studies."""
+"""Grids of training settings of the parser."""
 
 from __future__ import annotations
 
@@ -17,23 +17,21 @@ from rnnparse.files import on_digits, open_regular
 from rnnparse.models.frozen_weights import check_fields
 from rnnparse.parser_study.axis_text import parse_values
 from rnnparse.study.records import canonical
-from rnnparse.study.search_space import Space, Trial, plain_axis
+from rnnparse.study.search_space import Space, plain_axis
 
 if sys.version_info >= (3, 11):
     import tomllib
 else:
     import tomli as tomllib
 
-__all__ = ["AXES", "OPTIMIZERS", "PRESETS", "Grid", "Space", "Trial"]
-
 OPTIMIZERS = ("sgd", "momentum", "adagrad", "keras-adagrad", "adam")
-"""`adagrad` as in the paper, `momentum` with 0.9. Keras's other optimisers can be named, too."""
+"""The named optimizers: `adagrad` as in the paper, `momentum` with 0.9. Any of Keras is allowed."""
 
 AXES = (
     *("optimizer", "learning_rate", "batch_size", "l2", "kappa", "dim"),
     *("objective", "tie", "epochs"),
 )
-"""The axes of a grid, in the order that configs have."""
+"""The axes of a grid, in their order in configs."""
 
 PRESETS: dict[str, dict[str, Any]] = {
     "question": {
@@ -53,10 +51,10 @@ PRESETS: dict[str, dict[str, Any]] = {
         "epochs": (4,),
     },
 }
-"""Axes by the name of a preset.
+"""Axes, by the name of the preset.
 
-`question` has 81 settings. `quick` takes less than two minutes; its rates are those at which range
-tests find that the loss falls.
+`question` has 81 settings. `quick` takes less than two minutes; its learning rates are those at
+which the loss falls in range tests.
 """
 
 _DEFAULTS = TrainingConfig(epochs=5)
@@ -74,19 +72,19 @@ class Grid(Space):
     """A grid of training settings.
 
     Attributes:
-        axes: values for each of `AXES`; those that are not given have one, the default.
-        seeds: each setting runs once for each.
+        axes: values for each of `AXES`; an axis that is not given has only the default.
+        seeds: every setting runs once with each.
         fixed: settings of `TrainingConfig` that all trials share, such as `candidates`.
-        rates: learning rates of single optimisers, in place of the shared ones.
-        further: settings beyond the grid, such as the best ones with more epochs; those that the
-            grid has are dropped.
+        rates: learning rates of single optimizers, which replace those of the axis.
+        further: settings beyond the grid, such as the best ones with more epochs. Those that are
+            in the grid are dropped.
 
-    Settings have a `patience` after which training stops, too: that of `fixed`, or else as many
-    epochs as they take, so that none stops early.
+    Each setting also has a `patience`: that of `fixed`, or by default its number of epochs, with
+    which training never stops early.
 
     Raises:
         ConfigError: an unknown axis or setting, a value of the wrong type or out of range, or
-            more than 100,000 runs.
+            more than 100,000 trials.
 
     Example:
         >>> grid = Grid.from_options({"learning_rate": "log:1e-4:1:9"}, preset="question")
@@ -124,14 +122,14 @@ class Grid(Space):
         preset: str | None = None,
         fixed: Mapping[str, Any] | None = None,
     ) -> Grid:
-        """A grid from what a user has given, as text or as values.
+        """Make a grid from the options of a user.
 
         Args:
-            options: by axis; None counts as not given. A value is a single one, a list, or text as
-                in `rnnparse.parser_study.axis_text`. Besides the axes there may be `seeds`.
-                `learning_rate` may be a mapping from optimisers to values; its `default` is for
-                those that it does not name.
-            preset: one of `PRESETS`, in place of the defaults.
+            options: values by axis, or by `seeds`; None counts as not given. A value is a single
+                value, a list, or text that `rnnparse.parser_study.axis_text` parses.
+                `learning_rate` may be a mapping from optimizers to values, with `default` for all
+                other optimizers.
+            preset: one of `PRESETS`, which replaces the defaults.
             fixed: settings that all trials share.
 
         Raises:
@@ -159,24 +157,25 @@ class Grid(Space):
     def from_toml(
         cls, path: str | os.PathLike[str], options: Mapping[str, Any] | None = None
     ) -> Grid:
-        """A grid from a file such as
+        """Read a grid from a file such as
 
-            preset = "question"     # for the axes that are not given
+            preset = "question"     # for axes that are not given
 
             [grid]
             learning_rate = "log:1e-4:1:9"
             batch_size = [256, 1024]
             seeds = [0, 1, 2]
 
-            [training]              # what all trials share
+            [training]              # settings that all trials share
             candidates = 50
 
         Args:
             path: of the file.
-            options: as for `from_options`; they go before those of the file.
+            options: as for `from_options`; they override those of the file.
 
         Raises:
-            ConfigError: as for `from_options`, or no TOML; the message has file and line.
+            ConfigError: as for `from_options`, or the file is not TOML; the message names file and
+                line.
             OSError: the file cannot be read.
         """
         text = _text_of(Path(path))
@@ -202,13 +201,13 @@ class Grid(Space):
         return list(configs.values())
 
     def to_dict(self) -> dict[str, Any]:
-        """The grid as `study.json` has it."""
+        """The grid as `study.json` stores it."""
         rates = {name: list(values) for name, values in self.rates.items()}
         further = [dict(setting) for setting in self.further]
         return {**super().to_dict(), "rates": rates, "further": further}
 
     def size(self) -> int:
-        """How many trials there are at most, without making them."""
+        """An upper bound of the number of trials, without making them."""
         axes = dict(self.axes)
         names, shared = axes.pop("optimizer"), axes.pop("learning_rate")
         pairs = sum(len(self.rates.get(name, shared)) for name in names)
@@ -221,14 +220,14 @@ class Grid(Space):
             optimizer = _checked("optimizer", (name,))[0]
             if optimizer not in self.axes["optimizer"]:
                 raise ConfigError(
-                    f"learning_rate: {optimizer} has its own, but is not among the optimizers"
+                    f"learning_rate: values for {optimizer}, which is not among the optimizers"
                 )
             rates[optimizer] = _checked("learning_rate", plain_axis("learning_rate", values))
         return rates
 
 
 def check_setting(config: Mapping[str, Any]) -> None:
-    """Raise ConfigError for a setting that no grid has."""
+    """Raise ConfigError for a setting that no grid can have."""
     _require_known("setting of a grid", config, (*AXES, "patience"))
     missing = [name for name in (*AXES, "patience") if name not in config]
     if missing:
@@ -249,7 +248,7 @@ def _given(options: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def _read(name: str, value: Any) -> tuple[Any, ...]:
-    """Values from text, a list that may have texts in it, or a single value."""
+    """Values from text, from a list that may contain text, or from a single value."""
     kind = int if name == "seeds" else type(getattr(_DEFAULTS, name))
     values: list[Any] = []
     try:
@@ -261,7 +260,7 @@ def _read(name: str, value: Any) -> tuple[Any, ...]:
 
 
 def _checked(name: str, values: Sequence[Any]) -> tuple[Any, ...]:
-    """Values of an axis as a training run takes them; ConfigError where it does not."""
+    """The values of an axis as `TrainingConfig` stores them, without repetition."""
     checked = [getattr(TrainingConfig.from_dict({name: value}), name) for value in values]
     if name == "optimizer":
         checked = [value.lower() for value in checked]
@@ -283,16 +282,18 @@ def _text_of(path: Path) -> str:
     with open_regular(path) as file:
         content = file.read(_LONGEST + 1)
     if len(content) > _LONGEST:
-        raise ConfigError(f"{path}: no grid has more than {_LONGEST:,} bytes")
+        raise ConfigError(f"{path}: a grid must not have more than {_LONGEST:,} bytes")
     try:
-        # Python turns line ends into \n where it reads text; TOML knows no single \r.
+        # TOML forbids a single \r, which universal newlines would accept.
         return content.decode("utf-8-sig").replace("\r\n", "\n")
     except UnicodeDecodeError as error:
-        raise ConfigError(f"{path}: TOML is text in UTF-8; convert the file: {error}") from None
+        raise ConfigError(
+            f"{path}: not UTF-8, as TOML must be; convert the file: {error}"
+        ) from None
 
 
 def _tables(text: str) -> dict[str, Any]:
-    """What TOML says. ConfigError where it is none, or more than Python reads."""
+    """The content of a TOML file. Raises ConfigError if Python cannot parse it."""
     try:
         return tomllib.loads(text)
     except RecursionError:
@@ -306,12 +307,12 @@ def _tables(text: str) -> dict[str, Any]:
 def _table(tables: Mapping[str, Any], name: str) -> dict[str, Any]:
     table = tables.get(name, {})
     if not isinstance(table, dict):
-        raise ConfigError(f"{name} must be a table: write [{name}] on a line of its own")
+        raise ConfigError(f"{name} must be a table: write [{name}] on its own line")
     return table
 
 
 def _line_of(message: str, text: str) -> str:
-    """The number of the line that sets what a message begins with, and a colon; or nothing."""
+    """The number, with a colon, of the line that sets the name that begins a message; or ''."""
     name = re.escape(re.split(r"[ :]", message)[0])
     for number, line in enumerate(text.splitlines(), 1):
         if re.match(rf"\s*\[?\s*[\"']?{name}[\"']?\s*[=\].]", line):

@@ -1,4 +1,4 @@
-"""The training problem that all trials of a study of the parser share, in one file."""
+"""The training problem that all trials of a study share: forests and vocabulary, in one file."""
 
 from __future__ import annotations
 
@@ -32,18 +32,18 @@ _NAMES = ("categories", "classes", "words", "vector_words")
 
 @dataclass(frozen=True)
 class SharedProblem:
-    """Forests, vocabulary and keys; starting weights are made for each trial.
+    """Forests, vocabulary and keys. Each trial has its own initial weights.
 
     Attributes:
-        problem: its `initial` are the starting weights for the settings that it was made with.
-        vectors: the word vectors that were given, or None.
+        problem: with the initial weights for the settings that made it.
+        vectors: the given word vectors, or None.
     """
 
     problem: Problem
     vectors: WordVectors | None
 
     def for_trial(self, config: TrainingConfig) -> Problem:
-        """The problem with the starting weights for a trial's dimension and seed."""
+        """The problem with initial weights for the dimension and seed of a trial."""
         problem = self.problem
         return replace(
             problem, initial=start(problem.vocabulary, problem.keys, self.vectors, config)
@@ -52,14 +52,14 @@ class SharedProblem:
 
 @dataclass(frozen=True)
 class ProblemFile:
-    """Where a shared problem is, and what a study has to know of it.
+    """The file of a shared problem, with facts about the data for the study.
 
     Attributes:
         path: of the file, in the cache.
-        data: hashes of training trees, development trees and word vectors.
-        sizes: how many sentences each part has.
-        gold: how many brackets each development tree has.
-        baselines: dev F1 of the grammar alone, and of the best candidate of each sentence.
+        data: hashes of training trees, dev trees and word vectors.
+        sizes: the number of sentences of each part.
+        gold: the number of gold brackets of each dev tree.
+        baselines: dev F1 of the grammar alone, and of the best candidates.
     """
 
     path: Path
@@ -70,19 +70,19 @@ class ProblemFile:
 
 
 def prepare_problem(config: TrainingConfig, progress: bool = True) -> ProblemFile:
-    """Make the forests for these data and settings, or find them in the cache.
+    """Make the forests for these data and settings, unless they are in the cache.
 
     Args:
-        config: treebank, dev, vectors, candidates and so on. Its seed is that of the lists; trials
-            have their own.
+        config: treebank, dev, vectors, candidates and so on. Its seed is used for the k-best
+            lists; trials have their own.
         progress: whether to show progress bars.
 
     Raises:
-        RnnparseError: data that cannot be read, no development part, or weights to freeze that
-            there are not.
+        RnnparseError: the data cannot be read, there is no dev part, or `freeze` names weights
+            that do not exist.
     """
     if config.folds:
-        raise ConfigError("a study needs a development part: give dev, not folds")
+        raise ConfigError("a study needs a dev part: give dev, not folds")
     trees, dev, vectors = read_data(config)
     data = hashes(trees, dev, vectors)
     lists = make_lists(
@@ -107,7 +107,7 @@ def prepare_problem(config: TrainingConfig, progress: bool = True) -> ProblemFil
         problem = make_problem(lists, trees, dev, vectors, config)
         write_arrays(path, to_arrays(SharedProblem(problem, vectors)))
     shared = read_problem(path, config)
-    shared.problem.frozen(config.freeze)  # an error at once, not in every trial
+    shared.problem.frozen(config.freeze)  # raises an error now, not in every trial
     assert shared.problem.dev is not None
     counts = shared.problem.dev.counts
     sizes = {"train": len(trees), "dev": len(dev)}
@@ -115,13 +115,13 @@ def prepare_problem(config: TrainingConfig, progress: bool = True) -> ProblemFil
 
 
 def _is_whole(path: Path, config: TrainingConfig) -> bool:
-    """Whether the file is there and can be read; a damaged one is noted, and made again."""
+    """Whether the file exists and is valid. Logs a warning if it is damaged."""
     if not path.is_file():
         return False
     try:
         read_problem(path, config)
     except ConfigError:
-        _LOG.warning("%s: the forests in the cache are damaged; made again", path)
+        _LOG.warning("%s: the forests in the cache are damaged; making them again", path)
         return False
     return True
 
@@ -129,7 +129,7 @@ def _is_whole(path: Path, config: TrainingConfig) -> bool:
 def hashes(
     trees: Sequence[Tree], dev: Sequence[Tree], vectors: WordVectors | None
 ) -> dict[str, str]:
-    """Hashes of training trees, development trees and word vectors, by which studies know them."""
+    """Hashes of training trees, dev trees and word vectors, which identify the data of a study."""
     data = {"train": fingerprint(trees), "dev": fingerprint(dev)}
     if vectors is not None:
         data["vectors"] = fingerprint(vectors.words, vectors.matrix)
@@ -137,7 +137,7 @@ def hashes(
 
 
 def _baselines(counts: Sequence[BracketCounts]) -> dict[str, float]:
-    """Dev F1 of each sentence's first candidate, and of its best."""
+    """Dev F1 of the first candidates, and of the best candidates."""
 
     def f1(picks: Iterable[int]) -> float:
         chosen = [(c.matched[i], c.test[i], c.gold) for c, i in zip(counts, picks, strict=True)]
@@ -148,7 +148,7 @@ def _baselines(counts: Sequence[BracketCounts]) -> dict[str, float]:
 
 
 def to_arrays(shared: SharedProblem) -> dict[str, np.ndarray]:
-    """A shared problem as arrays; starting weights are left out."""
+    """A shared problem as arrays, without initial weights."""
     problem, vectors = shared.problem, shared.vectors
     dev = problem.dev
     assert dev is not None
@@ -172,10 +172,10 @@ def to_arrays(shared: SharedProblem) -> dict[str, np.ndarray]:
 
 
 def read_problem(path: Path, config: TrainingConfig) -> SharedProblem:
-    """The problem in a file of `prepare_problem`, which was made with this configuration.
+    """Read the file that `prepare_problem` made with this configuration.
 
     Raises:
-        ConfigError: the file is gone or damaged.
+        ConfigError: the file is missing or damaged.
     """
     try:
         arrays = read_arrays(path)
@@ -196,9 +196,9 @@ def _from_arrays(arrays: dict[str, np.ndarray], config: TrainingConfig) -> Share
         for part in ("train", "dev")
     )
     if store.key.max(initial=-1) >= len(keys) or dev.key.max(initial=-1) >= len(keys):
-        raise ValueError("a node has weights that the keys do not have")
+        raise ValueError("a node has an unknown key")
     if max(store.word.max(initial=-1), dev.word.max(initial=-1)) >= len(vocabulary):
-        raise ValueError("a word that the vocabulary does not have")
+        raise ValueError("a word is not in the vocabulary")
     sizes = {"S": len(dev), "T": len(dev.root)}
     check("problem", COUNTS, arrays, **sizes)
     ends = dev.root_offsets[1:-1]

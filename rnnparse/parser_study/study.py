@@ -1,4 +1,4 @@
-"""The parser's own studies: a grid of training settings on one treebank."""
+"""Studies of the parser: a grid of training settings on one treebank."""
 
 from __future__ import annotations
 
@@ -27,26 +27,26 @@ from rnnparse.training.data import read_data
 from rnnparse.trees.cleaning import words
 
 LOSS_AXES = ("objective", "kappa")
-"""Axes that change what the loss is, so that its values do not compare."""
+"""Axes that change the loss function: losses with different values are not comparable."""
 
-# CPU seconds on a machine of 2024, for 3,253 sentences of the Penn Treebank: a word and epoch with
-# a hundred candidates a sentence, alone and for each component of vectors; an update; the k-best
-# list of a word.
+# CPU seconds, measured in 2024 on 3,253 sentences of the Penn Treebank: per word and epoch with 100
+# candidates per sentence, a constant and a part per vector component; per word of k-best lists; per
+# update.
 _WORD, _COMPONENT, _LIST = 5e-6, 3.3e-7, 1.4e-3
 _UPDATE = {"sgd": 0.005, "adagrad": 0.008, "adam": 0.02}
 _OTHER_UPDATE = 0.01
-
 
 START_SECONDS = 5.0
 """About how long a process takes to load TensorFlow."""
 
 
 class Size(NamedTuple):
-    """How much text a study is about.
+    """The size of the data of a study.
 
     Attributes:
-        sentences: to learn from. words: of both parts.
-        data: hashes of the parts; None if they are not known.
+        sentences: number of training sentences.
+        words: number of words in both parts.
+        data: hashes of the parts; None if unknown.
     """
 
     sentences: int
@@ -56,15 +56,15 @@ class Size(NamedTuple):
 
 @dataclass(frozen=True)
 class ParserStudy:
-    """A study of the settings in a grid, the best of which may be trained to their plateau.
+    """A study of the settings of a grid. The best ones may be trained until dev F1 stops rising.
 
     Args:
-        grid: the settings; its `fixed` ones name treebank, dev part and so on.
+        grid: the settings; its `fixed` settings name the treebank, the dev part and so on.
         folder: of the study.
-        cache: folder for k-best lists and forests, which all processes must see; None for the
-            user's cache folder.
-        plateau: 0, or the limit of epochs for a second part: the best setting of each optimiser
-            again, until dev F1 has not risen for `patience` epochs.
+        cache: folder for k-best lists and forests, which all workers must be able to read; None
+            for the user's cache folder.
+        plateau: 0, or the maximal number of epochs of a second part, which trains the best setting
+            of each optimizer again, until dev F1 has not risen for `patience` epochs.
         backend, jobs, address, command, retry: as for `Study`; the second part retries nothing.
 
     Example:
@@ -84,7 +84,7 @@ class ParserStudy:
 
     @property
     def config(self) -> TrainingConfig:
-        """What all trials share."""
+        """The settings that all trials share."""
         here: dict[str, Any] = {"n_jobs": self.jobs if self.backend == "processes" else 0}
         if self.cache is not None:
             here["cache"] = self.cache
@@ -95,29 +95,25 @@ class ParserStudy:
     def run(
         self, progress: bool = True, note: Callable[[str], None] = lambda text: None
     ) -> list[dict[str, Any]]:
-        """Make the forests unless the cache has them, and run what has no record.
+        """Make the forests, unless they are in the cache, and run the trials without a record.
 
         Args:
             progress: show progress on standard error.
-            note: called with a line about what comes next.
+            note: called with a line about each next step.
 
         Returns:
-            The records of all settings.
+            The records of all trials.
 
         Raises:
-            RnnparseError: data that cannot be read, or as for `Study.run`.
-            KeyboardInterrupt: by Ctrl-C; the records so far are kept.
+            RnnparseError: the data cannot be read; or as for `Study.run`.
+            KeyboardInterrupt: on Ctrl-C; the records so far are kept.
         """
         if (Path(self.folder) / LOCK).exists():
-            with RecordFile(self.folder):  # rather than after the lists, which take minutes
+            with RecordFile(self.folder):  # fails now if the study runs, not after making the lists
                 pass
         problem = prepare_problem(self.config, progress)
-        about: dict[str, Any] = {
-            "data": problem.data,
-            "sizes": problem.sizes,
-            "gold": problem.gold,
-            "baselines": problem.baselines,
-        }
+        known = ("data", "sizes", "gold", "baselines")
+        about: dict[str, Any] = {name: getattr(problem, name) for name in known}
         study = self._study(self.grid, problem.path, retry=self.retry, **about)
         for finding in whole_batches(self.grid.axes["batch_size"], problem.sizes["train"]):
             note(f"note: {say(finding)}")
@@ -132,15 +128,15 @@ class ParserStudy:
         return records
 
     def size(self) -> Size:
-        """The size of the data, which are read for that. Raises RnnparseError if they cannot."""
+        """Read the data to measure their size. Raises RnnparseError if they cannot be read."""
         trees, dev, vectors = read_data(self.config)
         count = sum(len(words(tree)) for tree in [*trees, *dev])
         return Size(len(trees), count, hashes(trees, dev, vectors))
 
     def plan(self, size: Size) -> tuple[Plan, float]:
-        """What `run` would do, and at most how many seconds the second part takes.
+        """What `run` would do, and an upper bound of the seconds that the second part takes.
 
-        Seconds are those of the trials that have ended, or `training_seconds`.
+        Estimates are based on the trials that have ended, or else on `training_seconds`.
 
         Raises:
             StudyError: the folder has a study of other data or settings.
@@ -188,16 +184,15 @@ class ParserStudy:
 def plateau_settings(
     records: Sequence[Mapping[str, Any]], gold: Sequence[int] | None, epochs: int, patience: int
 ) -> list[dict[str, Any]]:
-    """The setting of each optimiser that is to go on, with other epochs and patience.
+    """The setting of each optimizer to train further, with other epochs and patience.
 
-    That is the one with the best dev F1; of those within noise of it, the one that has brought the
-    loss down farthest. (Steps too short to change a tree leave dev F1 as good as it was.)
+    Of the settings whose dev F1 is within noise of the best, that is the one with the least loss:
+    steps too short to change any tree also keep dev F1 where it was.
 
     Args:
-        records: in an order that does not depend on which trial ended first, as from `Study.run`:
-            of equals the first is the best.
-        gold: brackets of each dev sentence.
-        epochs, patience: of the settings that are returned.
+        records: in a reproducible order, as from `Study.run`; the first of equal settings wins.
+        gold: the number of gold brackets in each dev sentence.
+        epochs, patience: of the returned settings.
     """
     scored = {"name": "dev_f1", "maximize": True}
     about: dict[str, Any] = {"space": {"axes": {}}, "gold": gold, "metric": scored}
@@ -211,7 +206,7 @@ def plateau_settings(
 
 
 def _farthest(results: Results) -> Setting | None:
-    """The setting with the least loss of those within noise of the best whose losses compare."""
+    """Of the best setting and those within noise of it with a comparable loss: the least loss."""
     best = results.best
     if best is None or results.metrics[0].name != "dev_f1":
         return None
@@ -227,10 +222,12 @@ def _farthest(results: Results) -> Setting | None:
 
 
 def training_seconds(config: Mapping[str, Any], size: Size, candidates: int) -> float:
-    """About how many CPU seconds a training run takes, for all its epochs.
+    """Estimated CPU seconds of a training run.
 
     Args:
-        config: of a trial. size: of its data. candidates: length of the candidate lists.
+        config: of the trial.
+        size: of its data.
+        candidates: the number of candidates per sentence.
     """
     word = (_WORD + _COMPONENT * config["dim"]) * math.sqrt(candidates / 100)
     updates = math.ceil(size.sentences / config["batch_size"])
@@ -239,5 +236,5 @@ def training_seconds(config: Mapping[str, Any], size: Size, candidates: int) -> 
 
 
 def list_seconds(size: Size) -> float:
-    """About how many CPU seconds the k-best lists take, where the cache does not have them."""
+    """Estimated CPU seconds for making the k-best lists."""
     return _LIST * size.words

@@ -16,16 +16,16 @@ def train_command(
     fixed: Mapping[str, Any] | None = None,
     out: str = "model",
 ) -> str:
-    """The `rnnparse train` command that trains with a setting of a study of the parser.
+    """The `rnnparse train` command that trains with the settings of a trial.
 
     Args:
-        config: of a trial; all its values are named, even where they are the defaults.
+        config: of the trial; the command names all its values, even defaults.
         seed: of the trial.
-        fixed: settings that all trials share; those that are defaults are left out.
+        fixed: settings that all trials share; the command omits defaults.
         out: folder for the model.
 
     Raises:
-        ConfigError: a setting that training does not have.
+        ConfigError: an unknown setting.
 
     Example:
         >>> train_command({"optimizer": "adam", "learning_rate": 0.001, "l2": 1e-05}, seed=1)
@@ -62,7 +62,7 @@ def _style(name: str, value: Any) -> list[str]:
 
 
 def _list(name: str, values: Any) -> list[str]:
-    # With =, as the first of the values may begin with a hyphen.
+    # With =, since the first value may begin with a hyphen.
     return [f"--{name}={','.join(values)}"]
 
 
@@ -85,5 +85,5 @@ _OPTIONS: dict[str, Callable[[str, Any], list[str]]] = {
 
 
 def _word(value: Any) -> str:
-    """A value as the command line reads it; floats in their shortest form."""
+    """A value as the command line parses it; floats in their shortest form."""
     return repr(value).removesuffix(".0") if isinstance(value, float) else str(value)

@@ -1,4 +1,4 @@
-"""The trial function of the parser's own studies: a training run on shared forests."""
+"""The trial function of the parser: a training run on forests that all trials share."""
 
 from __future__ import annotations
 
@@ -24,20 +24,18 @@ from rnnparse.training.trainer import training_epochs
 
 _LOG = logging.getLogger("rnnparse")
 UPDATES = ("objective", "loss", "violated", "gradient_norm", "update_ratio")
-"""Quantities that are kept of each update, of those that telemetry measures."""
+"""The telemetry of each update that a curve keeps."""
 
 
 @dataclass(frozen=True)
 class ParserTrial:
     """Trains the network with the settings of a trial; see `Study`.
 
-    Where v alone is trained and the objective is convex, the distance to its optimum is on record,
-    too. The weights that are scored on dev are those that `rnnparse train` would give: the mean
-    over the epochs, unless `averaging` is off. A trial ends when dev F1 has not risen for
-    `patience` epochs, as a training run does.
+    The trial trains, scores on dev and stops early exactly as `rnnparse train` does. If only v is
+    trained and the objective is convex, it also records the distance to the optimum.
 
     Args:
-        path: of the problem, from `prepare_problem`.
+        path: the problem file from `prepare_problem`.
         base: settings that all trials share.
     """
 
@@ -45,7 +43,7 @@ class ParserTrial:
     base: TrainingConfig
 
     def __call__(self, config: Mapping[str, Any], seed: int) -> Iterator[dict[str, Any]]:
-        """Yields the entries of updates and epochs; for `Curve.add`."""
+        """Yield the entries of updates and epochs, for `Curve.add`."""
         settings = training_config(self.base, config, seed)
         problem = _shared(self.path, self.base).for_trial(settings)
         assert problem.dev is not None
@@ -55,7 +53,7 @@ class ParserTrial:
         epochs = training_epochs(start, problem.store, settings, frozen=frozen, progress=False)
         for state in select_epochs(epochs, problem.dev, settings):
             yield from _updates(state)
-            if state.diverged is not None:  # if the updates do not show it yet, this does
+            if state.diverged is not None:  # the updates may not show it yet
                 yield {"objective": state.diverged["objective"]}
                 return
             yield _epoch(state, problem.dev)
@@ -64,14 +62,14 @@ class ParserTrial:
 
 
 def training_config(base: TrainingConfig, config: Mapping[str, Any], seed: int) -> TrainingConfig:
-    """The settings of a trial as those of a training run."""
+    """The settings of the training run of a trial."""
     given = {**base.to_dict(), **config, "seed": seed, "telemetry": True, "tensorboard": None}
     return TrainingConfig.from_dict(given)
 
 
 @lru_cache(maxsize=1)
 def _shared(path: Path, base: TrainingConfig) -> SharedProblem:
-    """Read once in each process."""
+    """The problem; each process reads it once."""
     return read_problem(path, base)
 
 
@@ -101,7 +99,7 @@ def _epoch(state: TrainingState, dev: DevSet) -> dict[str, Any]:
 
 
 class _Convex:
-    """How near the iterates of a trial that trains v alone are to the optimum."""
+    """The distance to the optimum in a trial that trains only v."""
 
     def __init__(
         self, task: ScoreVectorProblem, best: Optimum, settings: TrainingConfig, start: np.ndarray
@@ -114,11 +112,10 @@ class _Convex:
 
     @classmethod
     def of(cls, path: Path, problem: Problem, settings: TrainingConfig) -> _Convex | None:
-        """None for settings without a proven optimum."""
-        alone = problem.frozen(settings.freeze) == FrozenWeights(frozenset({"vectors", "W"}), {})
-        if not alone or settings.freeze_epochs or settings.objective not in CONVEX:
-            return None
-        if settings.l2 <= 0:
+        """None for settings without a proven lower bound of the optimum."""
+        only_v = problem.frozen(settings.freeze) == FrozenWeights(frozenset({"vectors", "W"}), {})
+        convex = settings.objective in CONVEX and settings.l2 > 0 and not settings.freeze_epochs
+        if not (only_v and convex):
             return None
         start = problem.initial
         task = ScoreVectorProblem(
@@ -127,7 +124,7 @@ class _Convex:
         return cls(task, _optimum(path, task), settings, start.v)
 
     def after(self, state: TrainingState) -> dict[str, Any]:
-        """The entry after an epoch: gaps to the lower bound, and theory's bound on them."""
+        """The entry after an epoch: gaps to the lower bound, and the theoretical bound on them."""
         gap = self._task.value(state.parameters.v) - self._best.lower_bound
         self._gaps.append(min([gap, *self._gaps[-1:]]))
         if self._rate is not None:
@@ -143,14 +140,14 @@ class _Convex:
 
 
 def _optimum(path: Path, task: ScoreVectorProblem) -> Optimum:
-    """The optimum of a problem, kept beside its file."""
+    """The optimum of a problem, cached beside its file."""
     key = fingerprint(task.parameters.W, task.objective, task.kappa, task.l2)
     file = path.with_name(f"{path.stem}-optimum-{key}.npz")
     if file.is_file():
         try:
             return _read_optimum(file, task)
         except (OSError, ValueError, KeyError, TypeError):
-            _LOG.warning("%s: the optimum in the cache is damaged; computed again", file)
+            _LOG.warning("%s: the optimum in the cache is damaged; computing it again", file)
     best = task.optimum()
     write_arrays(file, {name: np.asarray(value) for name, value in best._asdict().items()})
     return best

@@ -1,4 +1,4 @@
-"""Learning-rate range tests: one short run in which the rate rises, to see where it helps.
+"""Learning-rate range tests: one short run in which the rate rises shows which rates help.
 
 Reference:
     Smith (2017), Cyclical Learning Rates for Training Neural Networks, section 3.3.
@@ -9,6 +9,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
+from itertools import chain
 from types import GeneratorType
 from typing import Any
 
@@ -18,18 +19,18 @@ from rnnparse.errors import ConfigError
 from rnnparse.study.range_result import LEAST_UPDATES, RangeTest, analyse, has_grown
 
 LOW, HIGH, UPDATES = 1e-5, 10.0, 200
-"""The usual sweep."""
+"""The default sweep."""
 
 
 class Sweep:
-    """The rates of a range test, one an update, and the losses that come of them.
+    """The rates of a range test, one per update, and the losses that result.
 
     Args:
-        low, high: the first rate and the last; they rise by equal factors.
-        updates: how many rates.
+        low, high: the first and the last rate; each rate is the same multiple of the one before.
+        updates: the number of rates.
 
     Raises:
-        ConfigError: the rates do not rise from a positive one, or the updates are too few.
+        ConfigError: the rates do not rise from a positive one, or there are too few.
 
     Example:
         >>> sweep = Sweep(1e-3, 10.0)
@@ -40,7 +41,7 @@ class Sweep:
 
     def __init__(self, low: float = LOW, high: float = HIGH, updates: int = UPDATES) -> None:
         if not (0 < low < high < math.inf):
-            raise ConfigError(f"the rates must rise from a positive one, not from {low} to {high}")
+            raise ConfigError(f"the rates must rise from a positive rate, not from {low} to {high}")
         if updates < LEAST_UPDATES:
             raise ConfigError(f"a range test takes at least {LEAST_UPDATES} updates")
         self.rates: np.ndarray = np.geomspace(low, high, updates)
@@ -53,25 +54,25 @@ class Sweep:
 
     @property
     def over(self) -> bool:
-        """Whether all rates have been tried, or the loss has grown too far to come back."""
+        """Whether all rates have been tried, or the loss has grown too much to come back."""
         return len(self.losses) == len(self.rates) or has_grown(np.array(self.losses))
 
     def add(self, loss: float) -> None:
-        """Note the loss before the update with the present rate, and go on to the next rate."""
+        """Record the loss before the update with the current rate, and go to the next rate."""
         self.losses.append(float(loss))
 
     def result(self) -> RangeTest:
-        """What the losses so far tell.
+        """Analyse the losses so far.
 
         Raises:
-            ConfigError: there are too few to tell anything, or the first is not finite.
+            ConfigError: there are too few, or the first is not finite.
         """
         losses = np.array(self.losses)
         if not len(losses) or not math.isfinite(losses[0]):
-            raise ConfigError("the loss is no finite number before the first update")
+            raise ConfigError("the loss is not finite before the first update")
         if len(losses) < LEAST_UPDATES and math.isfinite(losses[-1]):
             raise ConfigError(f"a range test takes at least {LEAST_UPDATES} updates")
-        # The loss before an update tells what the rate before it has done.
+        # The loss before an update shows the effect of the rate before it.
         return analyse(self.rates[: len(losses) - 1], losses)
 
 
@@ -82,15 +83,15 @@ def sweep(
     high: float = HIGH,
     updates: int = UPDATES,
 ) -> RangeTest:
-    """Range test of anything that can take an update with a given rate.
+    """Run a range test on any function that takes an update with a given rate.
 
     Args:
         step: `step(rate)` takes one update and returns the loss before it.
-        low, high: the first rate and the last.
-        updates: how many, at most; the test ends early when the loss has grown for good.
+        low, high: the first and the last rate.
+        updates: the number of updates; the test ends early once the loss has grown too much.
 
     Raises:
-        ConfigError: see `Sweep`.
+        ConfigError: as for `Sweep`.
 
     Example:
         >>> x = 1.0
@@ -99,7 +100,7 @@ def sweep(
         ...     loss = x * x
         ...     x -= rate * 2 * x
         ...     return loss
-        >>> sweep(step).limit            # the parabola x² has the limit 2/2 = 1
+        >>> sweep(step).limit            # for the parabola x² it is 2/2 = 1
         0.98...
     """
     run = Sweep(low, high, updates)
@@ -118,26 +119,26 @@ def range_test(
     updates: int = UPDATES,
     **fit: Any,
 ) -> RangeTest:
-    """Range test of a compiled Keras model, which afterwards is as it was before.
+    """Run a range test on a compiled Keras model, and restore the model afterwards.
 
-    Weights, the optimiser with its state, random generators and metrics are put back. Every update
-    has a rate of its own, also where the model was compiled with `steps_per_execution`.
+    That includes weights, the state of the optimizer, random generators and metrics. Each update
+    has its own rate, even if the model was compiled with `steps_per_execution`.
 
     Args:
-        model: compiled; its optimiser's rate must be a number, not a schedule.
-        x, y: as for the model's `fit`: arrays, or a data set, which is gone through again and
-            again. A generator should have as many batches as there are updates.
+        model: a compiled model; the rate of its optimizer must be a number, not a schedule.
+        x, y: as for the model's `fit`: arrays, or a data set, which is repeated as needed. A
+            generator should have as many batches as there are updates.
         low, high, updates: as for `sweep`.
         fit: other arguments of `fit`, such as `batch_size` or `callbacks`, but not `epochs`.
 
     Raises:
-        ConfigError: the model is not compiled, its optimiser has a schedule, its `train_step`
-            returns no `loss`; or see `Sweep`.
+        ConfigError: the model is not compiled, its optimizer has a schedule, or its `train_step`
+            returns no `loss`; or as for `Sweep`.
 
     Example:
         >>> model.compile(optimizer="adam", loss="mse")
-        >>> found = range_test(model, x, y, batch_size=32)
-        >>> model.optimizer.learning_rate = found.suggestion
+        >>> result = range_test(model, x, y, batch_size=32)
+        >>> model.optimizer.learning_rate = result.suggestion
         >>> model.fit(x, y, batch_size=32, epochs=10)
     """
     from rnnparse._tensorflow import keras
@@ -149,16 +150,16 @@ def range_test(
 
     def begin(batch: int, logs: Any = None) -> None:
         model.optimizer.learning_rate = run.rate
-        model.reset_metrics()  # else the loss is the mean of all batches so far
+        model.reset_metrics()  # otherwise the loss is the mean of all batches so far
 
     def end(batch: int, logs: Mapping[str, float]) -> None:
-        run.add(_loss_of(logs))
+        run.add(_loss(logs))
         model.stop_training = run.over
 
     sweeping = keras.callbacks.LambdaCallback(on_train_batch_begin=begin, on_train_batch_end=end)
     callbacks = keras.tree.flatten(fit.pop("callbacks", None) or [])
     x = _build(model, x)
-    with _kept(model):
+    with _restored(model):
         model.fit(x, y, epochs=updates, callbacks=[*callbacks, sweeping], **{"verbose": 0, **fit})
     return run.result()
 
@@ -169,15 +170,15 @@ def _check_keras(model: Any) -> None:
 
     if not getattr(model, "compiled", False):
         raise ConfigError("compile the model before the range test")
-    optimizer = getattr(model.optimizer, "inner_optimizer", model.optimizer)  # of mixed precision
+    optimizer = getattr(model.optimizer, "inner_optimizer", model.optimizer)  # mixed precision
     if not isinstance(rate_or_schedule(optimizer), keras.Variable):
         raise ConfigError(
             "the optimizer's learning rate is a schedule; compile the model with a number"
         )
 
 
-def _loss_of(logs: Mapping[str, float]) -> float:
-    """The loss that an update tells of; the only number will do."""
+def _loss(logs: Mapping[str, float]) -> float:
+    """The loss of an update: the number named `loss`, or the only one."""
     if "loss" in logs:
         return logs["loss"]
     if len(logs) == 1:
@@ -187,10 +188,10 @@ def _loss_of(logs: Mapping[str, float]) -> float:
 
 
 def _build(model: Any, x: Any) -> Any:
-    """Make the variables of a model and its optimiser, which are else made in the first update.
+    """Create the variables of the model and its optimizer now, so that they can be saved.
 
     Returns:
-        The data, from their first batch on.
+        The data, including the first batch.
     """
     if not model.built:
         inputs, x = _first_inputs(x)
@@ -201,14 +202,15 @@ def _build(model: Any, x: Any) -> Any:
 
 
 def _first_inputs(x: Any) -> tuple[Any, Any]:
-    """What a model gets first from arrays or a data set, and these from their beginning."""
+    """The first inputs in arrays or a data set, and the data, still including them."""
     from rnnparse._tensorflow import keras, tf
 
     if isinstance(x, GeneratorType):
         batch = next(x, None)
         if batch is None:
             raise ConfigError("the data ended before the first update")
-        x = _again(batch, x)
+        generator = x
+        x = (item for item in chain([batch], generator))  # Keras takes generators, not iterators
     elif isinstance(x, keras.utils.PyDataset):
         batch = x[0]
     elif isinstance(x, tf.data.Dataset):
@@ -218,15 +220,9 @@ def _first_inputs(x: Any) -> tuple[Any, Any]:
     return keras.utils.unpack_x_y_sample_weight(batch)[0], x
 
 
-def _again(first: Any, rest: Iterator[Any]) -> Iterator[Any]:
-    """A generator, as Keras knows them, with its first item back in its place."""
-    yield first
-    yield from rest
-
-
 @contextmanager
-def _kept(model: Any) -> Iterator[None]:
-    """Let a model take single updates, and put back what these change."""
+def _restored(model: Any) -> Iterator[None]:
+    """Make a model take single updates, and restore it afterwards."""
     variables = [*model.variables, *model.optimizer.variables]
     before = [variable.numpy().copy() for variable in variables]
     history, stop = getattr(model, "history", None), model.stop_training

@@ -48,7 +48,7 @@ class Pool:
 
     Attributes:
         jobs: how many trials run at once.
-        local: whether the workers are child processes of this one.
+        local: whether the workers are child processes, whose trials have heartbeat files.
         executor: returns the executor; after a worker has died, one that works again.
     """
 
@@ -97,10 +97,10 @@ class Runner:
         while waiting:
             lost, death = self._attempt(waiting, self.pool.jobs)
             begun = self._begun(lost)
-            suspects = [trial for trial, _ in begun] or lost
+            suspects = begun or lost
             waiting.extendleft(trial for trial in reversed(lost) if trial not in suspects)
-            if death and len(begun) == 1 and begun[0][1]:
-                self._blame(begun[0][0], death)
+            if death and len(begun) == 1 and self.pool.local:
+                self._blame(begun[0], death)
             else:
                 for trial in suspects:
                     self._run_alone(trial)
@@ -142,17 +142,16 @@ class Runner:
                 lost.append(trial)
         return lost, death
 
-    def _begun(self, lost: Sequence[Trial]) -> list[tuple[Trial, bool]]:
-        """Those of the trials that a worker may have begun, and whether that is certain.
+    def _begun(self, lost: Sequence[Trial]) -> list[Trial]:
+        """Those of the trials that a worker has begun, by their heartbeat files, which are removed.
 
-        It is certain if there is a heartbeat, which is removed. Trials without a heartbeat file in
-        their task may have begun.
+        On clusters, where trials have no such file, any of them may have begun.
         """
         begun = []
         for trial in lost:
             path = self.make_task(trial).heartbeat
             if path is None or Path(path).exists():
-                begun.append((trial, path is not None))
+                begun.append(trial)
             if path is not None:
                 Path(path).unlink(missing_ok=True)
         return begun

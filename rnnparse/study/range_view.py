@@ -1,4 +1,4 @@
-"""A range test as text for the terminal, and as a drawing."""
+"""A range test as text for the terminal, and as a picture."""
 
 from __future__ import annotations
 
@@ -13,44 +13,44 @@ from rnnparse.study.range_result import RangeTest
 
 _BARS = "▁▂▃▄▅▆▇█"
 _COLUMNS, _LINE = 60, 88
-_MARKS = {
-    "falling": "the loss falls from",
-    "steepest": "it falls steepest at",
-    "minimum": "it is lowest at",
-    "limit": "it rises for good from",
-}
 
 
-def format_range(found: RangeTest) -> str:
-    """The loss over the rate as a row of bars, the rates that stand out, and the remarks."""
-    bars = _bars(np.array(found.smoothed))
-    low, high = f"{found.rates[0]:.2g}", f"{found.rates[-1]:.2g}"
-    unclear = "not clear" if found.interval is None else "-"
-    rates = {name: _rate(getattr(found, name), unclear) for name in _MARKS}
-    rates["limit"] = _rate(found.limit)
-    rows = [(text, rates[name]) for name, text in _MARKS.items()]
-    if found.minimum is not None:
-        rows.insert(3, ("a tenth of that", _rate(found.minimum / 10)))
-    if found.interval is not None:
-        rows.append(("suggested", " to ".join(map(_rate, found.interval))))
-        rows.append(("to begin with", _rate(found.suggestion)))
-    width = max(len(text) for text, _ in rows)
+def format_range(result: RangeTest) -> str:
+    """The loss over the rate as a row of bars, the notable rates, and the remarks."""
+    bars = _bars(np.array(result.smoothed))
+    low, high = f"{result.rates[0]:.2g}", f"{result.rates[-1]:.2g}"
+    unclear = "not clear" if result.interval is None else "-"
+    rows = [
+        ("the loss falls from", _rate(result.falling, unclear)),
+        ("it falls steepest at", _rate(result.steepest, unclear)),
+        ("it is lowest at", _rate(result.minimum, unclear)),
+        ("a tenth of that", _rate(result.minimum and result.minimum / 10)),
+        ("it rises for good from", _rate(result.limit)),
+        ("suggested", " to ".join(map(_rate, result.interval or ()))),
+        ("try first", _rate(result.suggestion)),
+    ]
+    if result.minimum is None:
+        del rows[3]
+    if result.interval is None:
+        del rows[-2:]
+    width = max(len(label) for label, _ in rows)
     lines = [
         f"{'loss':<{width}}  {bars}",
         f"{'rate':<{width}}  {low}{high:>{max(len(bars) - len(low), len(high) + 1)}}",
         "",
-        *(f"{text:<{width}}  {value}" for text, value in rows),
+        *(f"{label:<{width}}  {value}" for label, value in rows),
         "",
-        *(line for remark in found.remarks for line in textwrap.wrap(remark, _LINE)),
+        *(line for remark in result.remarks for line in textwrap.wrap(remark, _LINE)),
     ]
     return "\n".join(lines)
 
 
-def write_range_svg(found: RangeTest, path: Path, title: str = "") -> None:
-    """Draw the loss over the rate, with the rates that stand out.
+def write_range_svg(result: RangeTest, path: Path, title: str = "") -> None:
+    """Plot the loss over the rate, with the notable rates.
 
     Raises:
         MissingExtraError: matplotlib is not installed.
+        OSError: the file cannot be written.
     """
     try:
         from matplotlib.figure import Figure
@@ -58,16 +58,16 @@ def write_range_svg(found: RangeTest, path: Path, title: str = "") -> None:
         raise MissingExtraError("matplotlib", "study") from None
     figure = Figure(figsize=(7, 4), layout="constrained")
     axes = figure.add_subplot()
-    losses = [np.nan if loss is None else loss for loss in found.losses]
-    axes.plot(found.rates, losses, ".", color="0.7", label="after each update")
-    axes.plot(found.rates, found.smoothed, color="C0", label="smoothed")
-    if found.interval is not None:
-        axes.axvspan(*found.interval, color="C2", alpha=0.2, label="suggested")
+    losses = [np.nan if loss is None else loss for loss in result.losses]
+    axes.plot(result.rates, losses, ".", color="0.7", label="after each update")
+    axes.plot(result.rates, result.smoothed, color="C0", label="smoothed")
+    if result.interval is not None:
+        axes.axvspan(*result.interval, color="C2", alpha=0.2, label="suggested")
     for i, name in enumerate(("steepest", "minimum", "limit")):
-        rate = getattr(found, name)
+        rate = getattr(result, name)
         if rate is not None:
             axes.axvline(rate, color=f"C{i + 3}", linestyle="--", label=f"{name} {rate:.2g}")
-    top, bottom = max(found.smoothed), min(found.smoothed)
+    top, bottom = max(result.smoothed), min(result.smoothed)
     axes.set_ylim(bottom - 0.1 * (top - bottom or 1), top + 0.1 * (top - bottom or 1))
     axes.set(xscale="log", xlabel="learning rate", ylabel="loss", title=title)
     axes.legend()
@@ -75,11 +75,10 @@ def write_range_svg(found: RangeTest, path: Path, title: str = "") -> None:
 
 
 def _bars(values: np.ndarray) -> str:
-    """A bar for each stretch of the values, the lowest for the least of them."""
-    means = [float(part.mean()) for part in np.array_split(values, min(_COLUMNS, len(values)))]
-    low, high = min(means), max(means)
-    places = [(mean - low) / ((high - low) or 1.0) for mean in means]
-    return "".join(_BARS[min(int(place * len(_BARS)), len(_BARS) - 1)] for place in places)
+    """One bar for each of up to 60 parts of the values; the lowest for the least."""
+    means = np.array([part.mean() for part in np.array_split(values, min(_COLUMNS, len(values)))])
+    heights = (means - means.min()) / (np.ptp(means) or 1.0) * len(_BARS)
+    return "".join(_BARS[i] for i in np.minimum(heights.astype(int), len(_BARS) - 1))
 
 
 def _rate(rate: float | None, unknown: str = "-") -> str:

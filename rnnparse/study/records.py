@@ -37,6 +37,7 @@ from typing import IO, Any
 
 from rnnparse.errors import StudyError
 from rnnparse.files import hold_lock, open_regular, parse_json, write_atomically
+from rnnparse.study import schema
 from rnnparse.study.curve import (
     Curve,
     count_updates,
@@ -45,7 +46,7 @@ from rnnparse.study.curve import (
     objective,
     plain,
 )
-from rnnparse.study.schema import FAILURES, INDEX, RECORD, STATUSES, Wrong, has_large_number
+from rnnparse.study.schema import FAILURES, STATUSES, Wrong
 
 RECORDS, INDEX_FILE, LOCK = "records.jsonl", "index.jsonl", ".lock"
 """Files of a study folder."""
@@ -53,10 +54,6 @@ RECORDS, INDEX_FILE, LOCK = "records.jsonl", "index.jsonl", ".lock"
 LONGEST = 2**28
 """The longest line, in bytes."""
 
-_KEYS = (
-    *("id", "config", "seed", "status", "error", "updates", "epochs", "convex"),
-    *("data", "versions", "seconds", "host"),
-)
 _APPENDING = os.O_WRONLY | os.O_CREAT | os.O_APPEND | getattr(os, "O_BINARY", 0)
 _BEGIN = b'{"id":"'
 
@@ -151,9 +148,8 @@ class Entry:
     @classmethod
     def of(cls, record: Mapping[str, Any], end: int) -> Entry:
         """The entry of a record."""
-        copied = ("id", "config", "seed", "status", "error", "data", "seconds", "host")
         return cls(
-            **{name: record[name] for name in copied},
+            **{name: record[name] for name in schema.INDEXED},
             updates=count_updates(record["updates"]),
             latest=latest_values(record["updates"], record["epochs"]),
             end=end,
@@ -163,7 +159,7 @@ class Entry:
     def parse(cls, line: bytes) -> Entry:
         """The entry on a line. Raises ValueError if it is not one."""
         entry = parse_json(line)
-        INDEX(entry)
+        schema.INDEX(entry)
         _check_ends(entry)
         return cls(**entry)
 
@@ -381,13 +377,13 @@ def _line(value: Mapping[str, Any]) -> bytes:
 def _parse_record(line: bytes) -> dict[str, Any]:
     """The record on a line. Raises ValueError if `make_record` could not have made it."""
     record: dict[str, Any] = parse_json(line)
-    if isinstance(record, dict) and has_large_number(line):
+    if isinstance(record, dict) and schema.has_large_number(line):
         # Written before such numbers counted as infinite.
         curve = {name: plain(record.get(name)) for name in ("updates", "epochs", "convex")}
         record = {**record, **curve}
-    RECORD(record)
-    if tuple(record) != _KEYS:
-        raise Wrong(f"its keys are not in the order {', '.join(_KEYS)}")
+    schema.RECORD(record)
+    if tuple(record) != schema.KEYS:
+        raise Wrong(f"its keys are not in the order {', '.join(schema.KEYS)}")
     _check_ends(record)
     diverged = leaves_bounds(objective(record["updates"], record["epochs"]))
     if record["status"] not in FAILURES and diverged != (record["status"] == "diverged"):

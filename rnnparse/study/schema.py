@@ -220,7 +220,7 @@ _CONVEX: dict[str, Check] = {
 }
 CONVEX: Check = maybe(table({}, _CONVEX, other=anything))
 
-_ENDS: dict[str, Check] = {
+_RECORD: dict[str, Check] = {
     "id": _ID,
     "config": mapping(anything),
     "seed": whole,
@@ -228,20 +228,28 @@ _ENDS: dict[str, Check] = {
         f"one of {', '.join(STATUSES)}", lambda x: isinstance(x, str) and x in STATUSES
     ),
     "error": maybe(table({"type": text, "message": text})),
+    "updates": UPDATES,
+    "epochs": items(table({"epoch": finite}, _EPOCH, other=anything)),
+    "convex": CONVEX,
     "data": maybe(_ID),
+    "versions": mapping(text),
     "seconds": amount,
     "host": text,
 }
+RECORD: Check = table(_RECORD)
 
-INDEX: Check = table({**_ENDS, "updates": whole, "latest": mapping(number), "end": whole})
+KEYS = tuple(_RECORD)
+"""The keys of a record, in order."""
 
-RECORD: Check = table(
+INDEXED = tuple(k for k in KEYS if k not in ("updates", "epochs", "convex", "versions"))
+"""The keys of a record that the index repeats."""
+
+INDEX: Check = table(
     {
-        **_ENDS,
-        "updates": UPDATES,
-        "epochs": items(table({"epoch": finite}, _EPOCH, other=anything)),
-        "convex": CONVEX,
-        "versions": mapping(text),
+        **{name: _RECORD[name] for name in INDEXED},
+        "updates": whole,
+        "latest": mapping(number),
+        "end": whole,
     }
 )
 

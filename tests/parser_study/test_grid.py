@@ -81,13 +81,13 @@ def test_ranges_have_their_ends_and_their_count_and_are_monotone(
         ("sgd,,adam", str, "a value is missing"),
         ("log:1:2", float, "not a range; expected log:FIRST:LAST:COUNT"),
         ("lin:1:2:3:4", float, "not a range; expected lin:FIRST:LAST:COUNT"),
-        ("log:0:1:3", float, "positive ends"),
-        ("log:-1:-2:3", float, "positive ends"),
+        ("log:0:1:3", float, "must be positive"),
+        ("log:-1:-2:3", float, "must be positive"),
         ("log:1:2:1", float, "at least two values"),
         ("log:1:2:2.5", float, "2.5 is not a whole number"),
-        ("lin:1:1.0:2", float, "both ends are the same"),
+        ("lin:1:1.0:2", float, "the ends are equal"),
         ("lin:0.5:4:2", int, "0.5 is not a whole number"),
-        ("log:1e-5:1:10001", float, "a range has at most 10,000 values"),
+        ("log:1e-5:1:10001", float, "a range can have at most 10,000 values"),
         ("log:1e-5:1:1e999999999", float, "1e999999999 is too large"),
         ("1e999999999", int, "1e999999999 is too large"),
     ],
@@ -290,7 +290,11 @@ def test_any_optimizer_of_keras_may_be_named() -> None:
         ({"optimizer": "levenberg-marquardt"}, {}, "no longer .*: use adagrad or adam"),
         ({"learning_rate": {"sgd": ["x"]}, "optimizer": "sgd"}, {}, "^learning_rate: 'x' is not a"),
         ({"learning_rate": {"sgd": [0]}, "optimizer": "sgd"}, {}, "^learning_rate must be pos"),
-        ({"learning_rate": {"sgd": [1]}}, {}, "^learning_rate: sgd has its own, but is not among"),
+        (
+            {"learning_rate": {"sgd": [1]}},
+            {},
+            "^learning_rate: values for sgd, which is not among",
+        ),
         ({}, {"fixed": {"freeze": ["Q"]}}, "no variable matches 'Q'; known are vectors, W, v"),
         ({}, {"fixed": {"freeze": ["*"]}}, "all weights are frozen"),
         ({"learning_rate": {"sgd": []}, "optimizer": "sgd"}, {}, "learning_rate has no values"),
@@ -370,7 +374,9 @@ def test_a_file_may_begin_with_a_mark_but_not_be_in_another_encoding(tmp_path: P
     path.write_text(FILE, encoding="utf-8-sig")
     assert Grid.from_toml(path).fixed == {"candidates": 50}
     path.write_text(FILE, encoding="utf-16")
-    with pytest.raises(ConfigError, match=r"grid.toml: TOML is text in UTF-8; convert the file"):
+    with pytest.raises(
+        ConfigError, match=r"grid.toml: not UTF-8, as TOML must be; convert the file"
+    ):
         Grid.from_toml(path)
 
 
@@ -396,7 +402,7 @@ def test_a_table_must_be_one(tmp_path: Path) -> None:
         ("[grid]\noptimizer = [{a = 1}]", "grid.toml:2: optimizer"),
         ("x = " + "[" * 20_000, "nested too deeply"),
         ("x = 1\nx = 2", "Cannot overwrite a value"),
-        ("#" * 2**20 + "\n", "no grid has more than 1,048,576 bytes"),
+        ("#" * 2**20 + "\n", "a grid must not have more than 1,048,576 bytes"),
         ("\0", "grid.toml"),
     ],
 )

@@ -152,7 +152,7 @@ def test_a_problem_in_the_cache_that_cannot_be_is_made_again(
     with pytest.raises(ConfigError, match="cannot be read"):
         read_problem(problem.path, base)
     assert prepare_problem(base, progress=False) == problem
-    assert "the forests in the cache are damaged; made again" in caplog.text
+    assert "the forests in the cache are damaged; making them again" in caplog.text
     assert problem.path.read_bytes() == whole
 
 
@@ -160,7 +160,7 @@ def test_a_damaged_problem_is_an_error(base: TrainingConfig, tmp_path: Path) -> 
     (tmp_path / "problem.npz").write_bytes(b"nothing")
     with pytest.raises(ConfigError, match=r"problem\.npz: the forests .* remove the file"):
         read_problem(tmp_path / "problem.npz", base)
-    with pytest.raises(ConfigError, match="needs a development part"):
+    with pytest.raises(ConfigError, match="needs a dev part"):
         prepare_problem(TrainingConfig(folds=2), progress=False)
 
 
@@ -193,7 +193,7 @@ def test_a_damaged_optimum_is_computed_again(
     for name, value in (("point", np.zeros(3)), ("value", np.asarray(np.nan))):
         write_arrays(file, {**read_arrays(file), name: value})
         assert run(problem, frozen, epochs=1).convex == first
-    assert caplog.text.count("the optimum in the cache is damaged; computed again") == 2
+    assert caplog.text.count("the optimum in the cache is damaged; computing it again") == 2
 
 
 def test_other_trials_have_no_optimum(problem: ProblemFile, base: TrainingConfig) -> None:

@@ -19,6 +19,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from rnnparse.errors import StudyError
+from rnnparse.study.curve import Curve
 from rnnparse.study.pool import Pool, Runner, open_pool
 from rnnparse.study.records import make_record
 from rnnparse.study.search_space import Space, Trial
@@ -206,12 +207,6 @@ def test_a_blamed_trial_has_a_whole_record(tmp_path: Path) -> None:
     pool = Pool(1, False, lambda: executor)
     Runner(pool, lambda t: Task(t, b"", data="0" * 16), kept.append).run([trial])
     [record] = kept
-    assert list(record) == list(make_record({}, 0, "failed", _empty(), error=record["error"]))
+    assert list(record) == list(make_record({}, 0, "failed", Curve(), error=record["error"]))
     assert record["id"] == trial.id and record["data"] == "0" * 16
     assert record["error"]["message"] == "the worker died while it ran the trial"
-
-
-def _empty() -> Any:
-    from rnnparse.study.curve import Curve
-
-    return Curve()
