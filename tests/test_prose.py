@@ -33,15 +33,8 @@ PHRASES = {
 }  # fmt: skip
 """Regular expressions for phrases that a technical writer would not use, with a remedy."""
 
-PENDING = {"losses", "optim", "parser_study", "study", "telemetry", "training"}
-"""Packages whose prose is being rewritten."""
-
-PAGES = [ROOT / name for name in ("README.md", "CHANGELOG.md", "docs/glossary.md")]
-CODE = [
-    path
-    for path in sorted((ROOT / "rnnparse").rglob("*.py"))
-    if not PENDING & {*path.relative_to(ROOT).parts, path.stem.partition("_")[0]}
-]
+PAGES = [ROOT / "README.md", ROOT / "CHANGELOG.md", *sorted((ROOT / "docs").glob("*.md"))]
+CODE = sorted((ROOT / "rnnparse").rglob("*.py"))
 TEMPLATES = sorted((ROOT / "rnnparse").rglob("templates/*"))
 
 

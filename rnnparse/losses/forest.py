@@ -245,7 +245,7 @@ def _sum_up(
     if np.any((chosen < 0) | (chosen >= len(root))):
         raise ValueError(f"candidates must be positions among the {len(root)} roots")
     if np.any((root < 0) | (root >= len(left))):
-        raise ValueError(f"roots must be nodes, of which there are {len(left)}")
+        raise ValueError(f"roots must be node numbers from 0 to {len(left) - 1}")
     scores = np.zeros(mask.shape, node_scores.dtype)
     scores[mask] = _tree_totals(node_scores, left, right)[root[chosen]]
     return scores

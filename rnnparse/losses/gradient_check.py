@@ -176,7 +176,7 @@ class _Probe:
         return f"{array}{index}" if index else array
 
     def judge(self, move: _Move, step: float, tolerance: float) -> tuple[_Slopes, bool]:
-        """Slopes along a move; and whether `fn` gave a subgradient at a kink, which is no error."""
+        """Slopes along a move, and whether `fn` gave a subgradient at a kink (not an error)."""
         far = self.slopes(move, step)
         if far.relative.max() <= tolerance and far.jump.max() <= _SUSPICIOUS:
             return far, False

@@ -74,7 +74,7 @@ def check_examples(losses_of: Callable[[Any], tf.Tensor], batch: Any, model: Any
     """
     batch = _mapped(tf.convert_to_tensor, batch)
     states = _states(model)
-    losses_of(batch)  # makes what variables there are not yet
+    losses_of(batch)  # makes the missing variables
     _restore(states)
     states = _states(model)
 

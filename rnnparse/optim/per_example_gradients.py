@@ -249,7 +249,7 @@ def _sum_places(values: tf.Tensor, place: tf.Tensor, count: tf.Tensor) -> tf.Ten
 
 
 def _is_recurrent(model: Any) -> bool:
-    """Whether a model has loops, which TensorFlow tries for long to vectorise, in vain."""
+    """Whether a model has loops, which TensorFlow cannot vectorize but spends time on trying to."""
     return any(isinstance(layer, keras.layers.RNN) for layer in all_layers(model))
 
 

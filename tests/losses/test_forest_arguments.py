@@ -31,8 +31,8 @@ def replaced(name: str, place: Any, value: Any) -> np.ndarray:
 BAD = [
     (dict(left=replaced("left", 6, 6)), "children of a node must come before it"),
     (dict(right=replaced("right", 6, 10**6)), "children of a node must come before it"),
-    (dict(root=replaced("root", 3, 16)), "roots must be nodes, of which there are 16"),
-    (dict(root=replaced("root", 3, -1)), "roots must be nodes"),
+    (dict(root=replaced("root", 3, 16)), "roots must be node numbers from 0 to 15"),
+    (dict(root=replaced("root", 3, -1)), "roots must be node numbers"),
     (dict(candidates=replaced("candidates", (1, 2), 10)), "positions among the 10 roots"),
     (dict(candidates=replaced("candidates", (1, 2), -1)), "positions among the 10 roots"),
     (dict(right=random_dag(0).right[:-1]), r"\(16,\), \(16,\) and \(15,\)"),

@@ -78,7 +78,7 @@ def fit_least_squares(
 
     Raises:
         ValueError: shapes do not fit; numbers are not finite; the model has losses of its own
-            (regularisers, `add_loss`) or constraints, which are no least squares; or as
+            (regularisers, `add_loss`) or constraints, which are not least squares; or as
             `LevenbergMarquardt.step`.
         ConfigError: another loss; a pattern that matches nothing; or as `LevenbergMarquardt.step`.
 

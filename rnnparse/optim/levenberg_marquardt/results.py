@@ -8,8 +8,8 @@ from typing import NamedTuple
 
 @dataclass(frozen=True)
 class StepResult:
-    """What a step did. A step that was not accepted left the variables as they were; `predicted`,
-    `gain_ratio` and the lengths then tell of its first try.
+    """The result of a step. A step that was not accepted did not change the variables; `predicted`,
+    `gain_ratio` and the lengths are then those of its first try.
 
     Attributes:
         cost_before, cost: ½ ‖r‖² + ½ Σ l θ² before and after.

@@ -215,8 +215,8 @@ def edge(
     Args:
         name: of the axis. value: the best. tried: all values.
         size: how many examples there are, or None; no batch is larger.
-        lower_rate: whether the diagnosis asks for a lower rate; then the highest is no edge. Nor
-            is 0 where other values are positive, or a batch of all examples.
+        lower_rate: whether the diagnosis asks for a lower rate; then the highest rate
+            does not count as an edge, nor 0 beside positive values, nor a batch of all examples.
     """
     numbers = sorted({in_effect(name, other, size) for other in tried})
     value = in_effect(name, value, size)
