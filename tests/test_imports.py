@@ -45,7 +45,7 @@ ALLOWED = {
     "inference": _GRAMMAR | {"inference"},
     "models": _MODELS,
     "losses": _TREES | _KERAS | {"losses"},
-    "optim": _KERAS | {"compiled", "optim"},
+    "optim": _KERAS | {"optim"},
     "model_folder": _MODELS | {"folders"},
     "sentences": _TREES,
     "parser": _PARSER,

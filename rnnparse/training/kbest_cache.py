@@ -80,48 +80,63 @@ def candidate_lists(
         progress: whether to show a progress bar.
         what: the label of the bar.
     """
-    made: list[Decoder] = []
-    making = Lock()
-    damaged: list[Path] = []
-    lost: list[OSError] = []
+    maker = _Maker(sentences, decoder, k, categories, folder)
+    lists: list[Parse] = []
+    with tqdm(total=len(sentences), desc=what, unit="sentence", disable=not progress) as bar:
+        for parses in in_order(maker.part, range(0, len(sentences), PART), n_jobs):
+            lists.extend(parses)
+            bar.update(len(parses))
+    maker.warn()
+    return lists
 
-    def shared_decoder() -> Decoder:
-        with making:
-            if not made:
-                made.append(decoder())
-        return made[0]
 
-    def part(start: int) -> list[Parse]:
-        chunk = sentences[start : start + PART]
-        file = folder / f"{start // PART:06d}.npz"
+class _Maker:
+    """Makes parts of the lists, or reads them from the cache; threads may share it."""
+
+    def __init__(
+        self,
+        sentences: Sequence[Sequence[str]],
+        decoder: Callable[[], Decoder],
+        k: int,
+        categories: int,
+        folder: Path,
+    ) -> None:
+        self.sentences, self.k, self.categories, self.folder = sentences, k, categories, folder
+        self._make_decoder, self._making = functools.cache(decoder), Lock()
+        self._damaged: list[Path] = []
+        self._unsaved: list[OSError] = []
+
+    def part(self, start: int) -> list[Parse]:
+        """The lists of the sentences from `start` on."""
+        chunk = self.sentences[start : start + PART]
+        file = self.folder / f"{start // PART:06d}.npz"
         if file.exists():
             try:
-                return _read(file, chunk, k, categories)
+                return _read(file, chunk, self.k, self.categories)
             except (OSError, ValueError, KeyError):
-                damaged.append(file)
-        parses = [shared_decoder().parse(tokens, k) for tokens in chunk]
+                self._damaged.append(file)
+        with self._making:
+            decoder = self._make_decoder()
+        parses = [decoder.parse(tokens, self.k) for tokens in chunk]
         if file.is_file() or not os.path.lexists(file):  # never replace a pipe or a folder
             try:
                 _write(file, parses)
             except OSError as error:
-                lost.append(error)
+                self._unsaved.append(error)
         return parses
 
-    lists: list[Parse] = []
-    with tqdm(total=len(sentences), desc=what, unit="sentence", disable=not progress) as bar:
-        for parses in in_order(part, range(0, len(sentences), PART), n_jobs):
-            lists.extend(parses)
-            bar.update(len(parses))
-    if damaged:
-        _LOG.warning(
-            "%s: recomputed the candidate lists of %d damaged file(s)", folder, len(damaged)
-        )
-    if lost:
-        _LOG.warning(
-            "%d file(s) of candidate lists could not be saved in %s (%s); continuing without them",
-            len(lost), folder, lost[0].strerror,
-        )
-    return lists
+    def warn(self) -> None:
+        """Report files that were damaged or could not be saved."""
+        if self._damaged:
+            count = len(self._damaged)
+            _LOG.warning(
+                "%s: recomputed the candidate lists of %d damaged file(s)", self.folder, count
+            )
+        if self._unsaved:
+            _LOG.warning(
+                "%d file(s) of candidate lists could not be saved in %s (%s); continuing without "
+                "them", len(self._unsaved), self.folder, self._unsaved[0].strerror,
+            )
 
 
 def _write(file: Path, parses: Sequence[Parse]) -> None:
