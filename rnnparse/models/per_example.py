@@ -14,7 +14,7 @@ from rnnparse.models.cvg import CVG
 from rnnparse.models.objective import loss_of_scores
 from rnnparse.models.parameters import Gradients, Parameters
 from rnnparse.models.su_rnn import SCORES
-from rnnparse.optim.gradient_transforms import Manipulation, batch_weights, cut_chain
+from rnnparse.optim.gradient_transforms import GradientTransform, batch_weights, cut_chain
 from rnnparse.optim.per_example_gradients import (
     ExampleGradients,
     add,
@@ -58,7 +58,7 @@ class ExampleSubgradients:
         self._derivatives = tf.function(self._derivatives_of, _signature(model.v.dtype))
 
     def mean(
-        self, batch: LevelBatch, chain: Sequence[Manipulation] = (), l2: float = 0.0
+        self, batch: LevelBatch, chain: Sequence[GradientTransform] = (), l2: float = 0.0
     ) -> tuple[np.ndarray, list[Any]]:
         """The mean of the transformed subgradients, plus the gradient of the L2 term.
 

@@ -2,7 +2,7 @@ from rnnparse.optim.adagrad import AdaGrad as AdaGrad
 from rnnparse.optim.freezing import FrozenRows as FrozenRows
 from rnnparse.optim.freezing import freeze as freeze
 from rnnparse.optim.freezing import unfreeze as unfreeze
-from rnnparse.optim.gradient_transforms import Manipulation as Manipulation
+from rnnparse.optim.gradient_transforms import GradientTransform as GradientTransform
 from rnnparse.optim.gradient_transforms import clip_each as clip_each
 from rnnparse.optim.gradient_transforms import drop_nonfinite as drop_nonfinite
 from rnnparse.optim.gradient_transforms import example_norms as example_norms

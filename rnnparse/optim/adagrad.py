@@ -12,15 +12,15 @@ from rnnparse._tensorflow import keras, tf
 class AdaGrad(keras.optimizers.Optimizer):
     """θ ← θ − α g / √(Σ g²), where 0/0 = 0.
 
-    The sum runs over all steps, this one included, and begins at 0: the first step on a weight is
-    a full α. (Keras's own Adagrad begins at 0.1 and adds 1e-7 under the root; CoreNLP begins at 1
-    and adds 1e-3 to the root. The rates are not comparable.) Rows without a derivative in sparse
-    gradients are not touched; indices may repeat.
+    The sum is over all steps including this one and starts at 0, so the first step on a weight has
+    the full length α. Keras's own Adagrad starts at 0.1 and adds 1e-7 under the root, and CoreNLP
+    starts at 1 and adds 1e-3 to the root, so their learning rates are not comparable. With sparse
+    gradients only the given rows change; indices may repeat.
 
     Args:
         learning_rate: α, a number or a Keras schedule.
-        name: of the optimiser.
-        kwargs: clipping and averaging, as every Keras optimiser takes them.
+        name: of the optimizer.
+        kwargs: clipping and averaging, as for any Keras optimizer.
 
     Reference:
         Socher et al. (2013), equation 11; Duchi et al. (2011), Adaptive Subgradient Methods.
@@ -33,15 +33,15 @@ class AdaGrad(keras.optimizers.Optimizer):
         super().__init__(learning_rate=learning_rate, name=name, **kwargs)
 
     def build(self, variables: list[Any]) -> None:
-        """Make the sums of squares, one a weight."""
+        """Create the sums of squares, one per weight."""
         if not self.built:
             super().build(variables)
             self._sums = self.add_optimizer_variables(variables, "sum_of_squares")
 
     def update_step(self, gradient: Any, variable: Any, learning_rate: Any) -> None:
-        """One step on one variable; called by `apply`."""
+        """Take one step on one variable; called by `apply`."""
         sums = self._sums[self._get_variable_index(variable)].value
-        # Keras hands over TensorFlow's variable or its own, by version.
+        # Depending on its version, Keras passes its own or TensorFlow's variable.
         weights = tensorflow_variable(variable)
         rate, gradient = (tf.cast(x, weights.dtype) for x in (learning_rate, gradient))
         if isinstance(gradient, tf.IndexedSlices):
@@ -55,6 +55,6 @@ class AdaGrad(keras.optimizers.Optimizer):
 
 
 def _sum_repeated(gradient: tf.IndexedSlices) -> tuple[tf.Tensor, tf.Tensor]:
-    """Rows without repetition, and the sum of the values for each."""
+    """The distinct rows, and the sum of the values of each."""
     rows, place = tf.unique(gradient.indices)
     return rows, tf.math.unsorted_segment_sum(gradient.values, place, tf.shape(rows)[0])

@@ -1,4 +1,4 @@
-"""Whether the loss of an example depends on that example alone."""
+"""Checks that the loss of each example depends only on that example."""
 
 from __future__ import annotations
 
@@ -20,21 +20,20 @@ _MIXING = tuple(
 
 
 def refuse_mixing_layers(model: Any) -> None:
-    """Raise ConfigError where a layer of a Keras model makes examples depend on each other.
+    """Refuse a Keras model with a layer that makes examples depend on each other.
 
-    Known are batch normalisation (unless it is frozen), layers that blend examples, Keras layers
-    that work along axis 0, and recurrent layers that keep a state for each row of the batch. See
-    `check_examples` for a test that knows no names.
+    These are batch normalization (unless it is frozen), layers that blend examples, Keras layers
+    that work along axis 0, and stateful recurrent layers. `check_examples` also finds others.
 
     Raises:
-        ConfigError: names the layer and says what may be used instead.
+        ConfigError: there is such a layer; the message names it and an alternative.
     """
     for layer in all_layers(model):
         reason = _reason(layer)
         if reason is not None:
             raise ConfigError(
                 f"layer {layer.name!r} ({type(layer).__name__}) {reason}; "
-                "the loss of an example has no gradient of its own then"
+                "per-example gradients are not defined for it"
             )
 
 
@@ -56,48 +55,48 @@ def _reason(layer: Any) -> str | None:
 
 
 def check_examples(losses_of: Callable[[Any], tf.Tensor], batch: Any, model: Any) -> None:
-    """Check by running it that the loss of an example depends on that example alone.
+    """Check by evaluation that the loss of each example depends only on that example.
 
-    All other examples are replaced by copies of one, which must leave its loss as it is. Random
-    layers draw the same numbers each time. All variables are put back: weights (which
-    `SpectralNormalization` changes in a forward pass), states of layers, metrics, random seeds.
+    Replacing all other examples by copies of one must not change its loss. Random layers draw the
+    same numbers each time. Afterwards all variables are restored: weights (which
+    `SpectralNormalization` changes in a forward pass), layer states, metrics and random seeds.
 
     Args:
-        losses_of: gives the losses [B] of a batch, as in training.
+        losses_of: returns the losses [B] of a batch, as in training.
         batch: nested tensors or arrays [B, …], at least two different examples.
-        model: a Keras model, the state of which is held.
+        model: the Keras model whose state is restored.
 
     Raises:
-        ConfigError: a loss depends on other examples; or the losses change from call to call, so
-            that it cannot be told (a layer draws numbers from elsewhere than a Keras
-            `SeedGenerator`).
+        ConfigError: a loss depends on other examples; or the losses change from call to call
+            because a layer does not draw its random numbers from a Keras `SeedGenerator`, so that
+            the check is not possible.
     """
     batch = _mapped(tf.convert_to_tensor, batch)
     states = _states(model)
-    losses_of(batch)  # makes the missing variables
+    losses_of(batch)  # builds missing variables
     _restore(states)
     states = _states(model)
 
     def losses(batch: Any) -> np.ndarray:
-        found = losses_of(batch).numpy()
+        values = losses_of(batch).numpy()
         _restore(states)
-        return found
+        return values
 
     expected = losses(batch)
-    # What the order of additions may change.
+    # Allows for another order of additions.
     tolerance = 1e3 * float(np.finfo(expected.dtype).eps) * np.abs(expected).max()
     if not np.array_equal(expected, losses(batch), equal_nan=True):
         raise ConfigError(
-            "the losses change from call to call, so that it cannot be told whether examples "
-            "depend on each other; let random layers draw from a keras.random.SeedGenerator"
+            "the losses change from call to call, so the check is not possible; let random layers "
+            "draw from a keras.random.SeedGenerator"
         )
     for i in (0, len(expected) - 1):
-        found = losses(_mapped(partial(_copies, i), batch))[i]
-        if not np.isclose(found, expected[i], rtol=0, atol=tolerance, equal_nan=True):
+        among_copies = losses(_mapped(partial(_copies, i), batch))[i]
+        if not np.isclose(among_copies, expected[i], rtol=0, atol=tolerance, equal_nan=True):
             raise ConfigError(
                 f"the loss of example {i} depends on the other examples: it is {expected[i]:.6g}, "
-                f"but {found:.6g} beside copies of itself; per-example gradients need a loss "
-                "for each example alone"
+                f"but {among_copies:.6g} among copies of itself; per-example gradients need losses "
+                "that depend on one example each"
             )
 
 

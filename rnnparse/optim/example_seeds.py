@@ -1,4 +1,4 @@
-"""Separate random numbers for each example of a batch that is computed one by one in a graph."""
+"""Separate random numbers for each example of a batch that a graph computes one by one."""
 
 from __future__ import annotations
 
@@ -11,14 +11,15 @@ from rnnparse._keras_compat import all_layers, global_seed_generator, seed_gener
 from rnnparse._tensorflow import tf
 
 Seeds = Sequence[tuple[Any, tf.Tensor]]
-"""Pairs of a Keras `SeedGenerator` and seeds for it."""
+"""Pairs of a Keras `SeedGenerator` and its seeds."""
 
 
 def example_seeds(model: Any, size: tf.Tensor) -> Seeds:
-    """Seeds for each example and each generator that a model's layers draw from, [size, 2].
+    """Seeds [size, 2] for the examples, for each generator that a model's layers draw from.
 
     Args:
-        model: a Keras model or layer, or None: layers without a generator draw from Keras's own.
+        model: a Keras model or layer, or None for Keras's global generator only, from which layers
+            without a generator draw.
         size: int, the number of examples.
     """
     generators = [global_seed_generator()]
@@ -37,13 +38,13 @@ def _draw(seed: tf.Tensor, size: tf.Tensor) -> tf.Tensor:
 
 @contextmanager
 def drawing_from(seeds: Seeds) -> Iterator[None]:
-    """Within it each generator gives seed, seed + [0, 1], …, and its state stays as it is.
+    """A context in which each generator returns seed, seed + [0, 1], … and keeps its state.
 
     Args:
-        seeds: generators and for each a seed, int [2].
+        seeds: pairs of a generator and its seed, int [2].
     """
     for generator, seed in seeds:
-        # On the instance, and not by attribute, which Keras might track.
+        # In the instance's dict, because Keras might track an attribute.
         generator.__dict__["next"] = _following(seed)
     try:
         yield

@@ -1,4 +1,4 @@
-"""Freezing parts of a model: whole variables by name patterns, and single rows of variables."""
+"""Freeze variables of a model by name patterns, and single rows of variables."""
 
 from __future__ import annotations
 
@@ -37,51 +37,52 @@ __all__ = [
 ]
 
 _MARK = "_frozen_by_pattern"
-"""Attribute of variables and layers that `freeze` has frozen, so that `unfreeze` finds them."""
+"""Attribute that marks the variables and layers that `freeze` froze, for `unfreeze`."""
 
 
 _TRAINERS: WeakKeyDictionary[Any, WeakSet[Any]] = WeakKeyDictionary()
-"""For a model, others that train its variables under an optimiser of their own."""
+"""Other models that train the variables of a model with their own optimizer."""
 
 
 def trained_by(model: Any, trainer: Any) -> None:
-    """Let `freeze(model, …)` and `unfreeze(model, …)` reach a model that trains this one."""
+    """Let `freeze(model, …)` and `unfreeze(model, …)` also apply to a trainer of the model."""
     _TRAINERS.setdefault(model, WeakSet()).add(trainer)
 
 
 def freeze(model: Any, patterns: Sequence[str]) -> list[str]:
     """Exclude variables of a Keras model from training, by name patterns.
 
-    A pattern is compared with the path of each variable and every tail of it
-    (`encoder/dense_1/kernel`, `dense_1/kernel`, `kernel`), and with those of the layers and nested
-    models that hold it (`encoder/dense_1`, `dense_1`, `encoder`); see `match_names` for its form.
+    A pattern is matched against the path of each variable and every suffix of it
+    (`encoder/dense_1/kernel`, `dense_1/kernel`, `kernel`), and against those of the layers and
+    nested models that contain it (`encoder/dense_1`, `dense_1`, `encoder`). `match_names` describes
+    the patterns.
 
-    Where all variables of a layer are frozen, its `trainable` becomes False too, so that
-    BatchNormalization works with its stored statistics and does not change them. Calls add up;
-    what was frozen by hand stays so.
+    If all variables of a layer are frozen, its `trainable` becomes False as well, so that
+    BatchNormalization uses its stored statistics and does not change them. Calls accumulate, and
+    variables that you froze by hand stay frozen.
 
-    A compiled model's optimiser is replaced by one without slots for the frozen variables (see
-    `rebuild_optimizer`), and `fit` goes on without `compile`, also from within a callback. Pass
-    the model that is trained, not a part of it. A training step of your own in `tf.function` has
-    to be traced anew. One that runs eagerly still differentiates through the frozen part, unless
-    its tape watches the others alone: `tf.GradientTape(watch_accessed_variables=False)` and
+    The optimizer of a compiled model is replaced by one without slots for the frozen variables (see
+    `rebuild_optimizer`). You need not call `compile` again, not even in a callback. Pass the model
+    that is trained, not a part of it. Retrace your own training step in a `tf.function`. An eager
+    step still differentiates through the frozen part, unless its tape watches only the other
+    variables: `tf.GradientTape(watch_accessed_variables=False)` and
     `tape.watch([v.value for v in model.trainable_variables])`.
 
-    Files know of frozen layers, not of single frozen variables, and load an optimiser's slots
-    only where their number is right. To go on from `save_weights`: build the model, freeze, build
-    the optimiser on the trainable variables, `load_weights`. After `load_model`, where layers
-    alone were frozen: set `model.trainable` to False and to True, so that it reaches all layers
-    (Keras passes over a value that is there already), then freeze again.
+    Saved models record frozen layers, but not single frozen variables, and restore an optimizer's
+    slots only if their number matches. To continue from `save_weights`, build the model, freeze,
+    build the optimizer on the trainable variables, and call `load_weights`. After `load_model`, if
+    only whole layers were frozen, set `model.trainable` to False and then to True, so that it
+    reaches all layers (Keras ignores a value that is already set), and freeze again.
 
     Args:
         model: any Keras model whose variables exist.
-        patterns: S of them; a string alone is one.
+        patterns: one pattern or several.
 
     Returns:
         Paths of the variables that the patterns freeze, in the order of `model.weights`.
 
     Raises:
-        ConfigError: a pattern that matches nothing, or a model without variables.
+        ConfigError: a pattern matches nothing, or the model has no variables.
 
     Example:
         >>> freeze(model, ["embedding", "dense_1/*"])
@@ -108,9 +109,9 @@ def freeze(model: Any, patterns: Sequence[str]) -> list[str]:
 def unfreeze(model: Any, patterns: Sequence[str] = ("*",)) -> list[str]:
     """Undo `freeze` for some variables, or for all.
 
-    Only what `freeze` has frozen is restored: statistics of BatchNormalization and what was
-    frozen by hand stay as they are. A compiled model's optimiser gets fresh slots for these
-    variables and keeps the others, see `rebuild_optimizer`.
+    Only variables that `freeze` froze are affected; statistics of BatchNormalization and variables
+    that you froze by hand stay as they are. The optimizer of a compiled model gets fresh slots for
+    the affected variables and keeps the others; see `rebuild_optimizer`.
 
     Args:
         model: a Keras model.
@@ -120,7 +121,7 @@ def unfreeze(model: Any, patterns: Sequence[str] = ("*",)) -> list[str]:
         Paths of the variables that are trained again, in the order of `model.weights`.
 
     Raises:
-        ConfigError: a pattern that matches nothing.
+        ConfigError: a pattern matches nothing.
 
     Example:
         >>> unfreeze(model, ["dense_1"])
@@ -150,10 +151,10 @@ def _set_layer(layer: Any, trainable: bool) -> None:
 
 
 def matched_variables(model: Any, patterns: Sequence[str]) -> list[Any]:
-    """Variables of a model that patterns mean, those that are never trained too."""
+    """Variables of a model that match patterns, including those that are never trained."""
     weights = model.weights
     if not weights:
-        raise ConfigError(f"the model {model.name} has no variables yet: build it first")
+        raise ConfigError(f"the model {model.name} has no variables yet; build it first")
     place = {id(variable): i for i, variable in enumerate(weights)}
     aliases = []
     for layer in all_layers(model, include_self=False):
@@ -176,13 +177,13 @@ def _refresh_all(model: Any) -> None:
 
 
 def refresh_training(model: Any) -> None:
-    """Let a compiled model train what is trainable now."""
+    """Update the optimizer and the training step of a compiled model after freezing."""
     old = getattr(model, "optimizer", None)
     if old is None:
         return
     if old.built:
         new = model.optimizer = rebuild_optimizer(old, model.trainable_variables)
-        # What `save` writes; it knows the optimiser without the loss scale that Keras adds.
+        # `save` writes these settings; they have the optimizer without Keras's loss scaling.
         settings = compile_settings(model)
         same = settings["optimizer"] is old
         settings["optimizer"] = new if same else getattr(new, "inner_optimizer", new)
@@ -191,18 +192,18 @@ def refresh_training(model: Any) -> None:
 
 
 class FrozenRows:
-    """Rows of variables that no step of an optimiser changes, whatever its rule.
+    """Rows of variables that no step changes, under any optimizer.
 
-    Their derivatives are taken out, and after the step these rows of the variable and of its
-    slots are put back, so that momentum, weight decay or a constraint do not move them either;
-    the moving average of such a row is the row itself. Works eagerly and within `tf.function`.
+    Their gradients are set to 0, and after the step the rows of the variable and of its slots are
+    restored, so that momentum, weight decay or a constraint do not change them either. The moving
+    average of a frozen row is the row itself. Works eagerly and within `tf.function`.
 
     Args:
-        rows: pairs of a variable and its frozen rows, int [F] each; those of several pairs of a
-            variable add up.
+        rows: pairs of a variable and its frozen rows, int [F]. Several pairs of the same variable
+            are combined.
 
     Raises:
-        ValueError: rows that are not whole numbers of one axis, or that do not exist.
+        ValueError: the rows are not integers on one axis, or do not exist.
 
     Example:
         >>> frozen = FrozenRows([(embedding.embeddings, [0, 1])])
@@ -222,16 +223,16 @@ class FrozenRows:
                 self._rows[key] = np.flatnonzero(~kept).astype(np.int32)
 
     def apply(self, optimizer: Any, gradients: Sequence[Any], variables: Sequence[Any]) -> None:
-        """One step of an optimiser that leaves the frozen rows alone.
+        """Take a step of an optimizer that does not change the frozen rows.
 
         Args:
-            optimizer: a Keras optimiser.
+            optimizer: a Keras optimizer.
             gradients: a tensor, `tf.IndexedSlices` or None for each variable.
-            variables: those of the gradients.
+            variables: the variables of the gradients.
 
         Raises:
-            ConfigError: the optimiser keeps slots that are not divided as the variable is, such as
-                Adafactor's.
+            ConfigError: the optimizer has slots of other shapes than their variables, as Adafactor
+                does.
         """
         variables = list(variables)
         if not optimizer.built:
@@ -242,14 +243,14 @@ class FrozenRows:
             for row in self._hold(optimizer, gradient, variable)
         ]
         filtered = [self.filter(g, v) for g, v in zip(gradients, variables, strict=True)]
-        # A value that is read later than the step begins would make the step copy the variable.
+        # Reading a value after the step began would make the step copy the variable.
         with tf.control_dependencies([values for _, _, values, _ in held]):
             optimizer.apply(filtered, variables)
         for target, rows, values, sparse in held:
             _put_back(target, rows, values, sparse)
 
     def filter(self, gradient: Any, variable: Any) -> Any:
-        """A gradient with zeros for the frozen rows, of the same kind."""
+        """The gradient with zeros for the frozen rows, dense or sparse as before."""
         kept = self._kept.get(variable_key(variable))
         if kept is None or gradient is None:
             return gradient
@@ -267,7 +268,7 @@ class FrozenRows:
         rows = tf.constant(self._rows[key])
         sparse = isinstance(gradient, tf.IndexedSlices)
         if sparse and _moves_given_rows_alone(optimizer, variable):
-            # So the frozen ones among these are enough; the same number for any gradient.
+            # Then the frozen rows of the gradient are enough; others are replaced by rows[0].
             free = tf.gather(tf.constant(self._kept[key]), gradient.indices)
             rows = tf.where(free, tf.cast(rows[0], gradient.indices.dtype), gradient.indices)
         present = _take(weights, rows, sparse)
@@ -286,11 +287,11 @@ class FrozenRows:
 
 
 _Held = tuple[Any, tf.Tensor, tf.Tensor, bool]
-"""A variable, rows of it, their values, and whether its steps are sparse."""
+"""A variable, some of its rows, their values, and whether its steps are sparse."""
 
 
 def _moves_given_rows_alone(optimizer: Any, variable: Any) -> bool:
-    """Whether a sparse step changes no other rows than those of the gradient, for certain."""
+    """Whether a sparse step certainly changes only the rows of the gradient."""
     kind = type(optimizer)
     local = kind is AdaGrad or (kind is keras.optimizers.SGD and not optimizer.momentum)
     everywhere = (
@@ -310,14 +311,14 @@ def _put_back(target: Any, rows: tf.Tensor, values: tf.Tensor, sparse: bool) -> 
     if sparse:
         target.scatter_update(tf.IndexedSlices(values, rows))
     else:
-        # After a scatter, TensorFlow copies the whole variable at each reading, now and later.
-        # One copy here is cheaper.
+        # After a scatter, TensorFlow copies the whole variable whenever it is read. One copy here
+        # is cheaper.
         present = tf.convert_to_tensor(target)
         target.assign(tf.tensor_scatter_nd_update(present, rows[:, None], values))
 
 
 def _where(kept: tf.Tensor, rows: tf.Tensor) -> tf.Tensor:
-    """Zeros for the rows that are not kept, even where they are NaN."""
+    """Replace rows that are not kept by zeros, even if they are NaN."""
     mask = tf.reshape(kept, [-1] + [1] * (rows.shape.rank - 1))
     return tf.where(mask, rows, tf.zeros((), rows.dtype))
 
@@ -326,7 +327,7 @@ def _check_rows(variable: Any, rows: np.ndarray) -> np.ndarray:
     if not rows.size:
         return np.empty(0, np.int32)
     if rows.ndim != 1 or rows.dtype.kind not in "iu":
-        raise ValueError(f"rows must be whole numbers of one axis, not {rows.dtype}, {rows.shape}")
+        raise ValueError(f"rows must be integers on one axis, not {rows.dtype}, {rows.shape}")
     if not len(variable.shape) or rows.min() < 0 or rows.max() >= variable.shape[0]:
         raise ValueError(
             f"{variable_path(variable)} of shape {tuple(variable.shape)} has no such rows: "

@@ -1,16 +1,16 @@
-"""What may be done to the gradient of each example before they are added up.
+"""Transforms of per-example gradients, applied before the gradients are summed.
 
-A manipulation is a function `(gradients, losses) -> gradients`:
+A transform is a function `(gradients, losses) -> gradients`:
 
-    gradients   a list of tensors, one for each variable that the losses depend on, in the order of
-                the variables. Position i of the first axis belongs to example i: [B, *shape]. Of a
-                table that was read by rows (an embedding) it holds the rows that the examples read,
-                each once, [B, U, *row shape]; all other rows of the table have the derivative 0, so
-                that norms are those of the whole gradient.
+    gradients   a list of tensors [B, *shape], one for each variable that the losses depend on, in
+                the order of the variables. Entry i of the first axis belongs to example i. For a
+                table that was read by rows (an embedding), the tensor is [B, U, *row shape] and
+                has only the rows that the examples read, each once. All other rows have the
+                derivative 0, so norms are those of the whole gradient.
     losses      [B].
 
-It returns as many tensors of the same shapes. It sees the examples of one chunk at a time, and must
-treat each by itself, so that the result does not depend on how the batch is cut.
+It returns the same number of tensors, of the same shapes. It gets the examples of one chunk at a
+time and must treat each example separately, so that the result does not depend on the chunks.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ import numpy as np
 from rnnparse._tensorflow import keras, tf
 
 Gradients = Sequence[tf.Tensor]
-Manipulation = Callable[[Gradients, tf.Tensor], Gradients]
+GradientTransform = Callable[[Gradients, tf.Tensor], Gradients]
 
 
 def example_norms(gradients: Gradients) -> tf.Tensor:
@@ -40,15 +40,15 @@ def example_norms(gradients: Gradients) -> tf.Tensor:
 
 
 def _finite_norms(gradients: Gradients) -> tf.Tensor:
-    """As `example_norms`, but NaN for Inf, by which numbers would be scaled to 0."""
+    """As `example_norms`, but NaN instead of infinity, which would scale numbers to 0."""
     norms = example_norms(gradients)
     return tf.where(tf.math.is_inf(norms), tf.constant(float("nan"), norms.dtype), norms)
 
 
 def scale_each(gradients: Gradients, factors: tf.Tensor) -> list[tf.Tensor]:
-    """Multiply the gradient of example i, in all variables, by factors[i].
+    """Multiply the gradient of example i by factors[i], in all variables.
 
-    The factor 0 gives 0 whatever the gradient holds, NaN and Inf too, so that it drops the example.
+    The factor 0 always gives 0, even for NaN and infinity, and so drops the example.
 
     Args:
         gradients: tensors [B, …].
@@ -63,7 +63,7 @@ def scale_each(gradients: Gradients, factors: tf.Tensor) -> list[tf.Tensor]:
 
 
 class _Saved:
-    """What Keras needs to write a manipulation into a model's file."""
+    """The methods by which Keras saves a transform with a model."""
 
     def get_config(self) -> dict[str, Any]:
         """The arguments of the constructor."""
@@ -77,9 +77,10 @@ class _Saved:
 
 @keras.saving.register_keras_serializable("rnnparse")
 class clip_each(_Saved):
-    """Scale gradients that are longer than `norm` down to it; see `example_norms`.
+    """Scale down each example's gradient to at most this norm; see `example_norms`.
 
-    A gradient without a finite norm becomes NaN; put `drop_nonfinite()` before to leave it out.
+    A gradient without a finite norm becomes NaN. Put `drop_nonfinite()` first to drop such
+    examples.
 
     Args:
         norm: > 0.
@@ -97,12 +98,12 @@ class clip_each(_Saved):
 
     def __init__(self, norm: float) -> None:
         if not norm > 0:
-            raise ValueError(f"the norm to clip to is {norm}; it has to be positive")
+            raise ValueError(f"the norm must be positive, not {norm}")
         self._norm = float(norm)
 
     def __call__(self, gradients: Gradients, losses: tf.Tensor) -> list[tf.Tensor]:
         norms = _finite_norms(gradients)
-        # Without a gradient the factor does not matter.
+        # For a gradient of 0 the factor does not matter.
         factors = tf.math.divide_no_nan(tf.constant(self._norm, norms.dtype), norms)
         return scale_each(gradients, tf.minimum(factors, 1))
 
@@ -113,9 +114,10 @@ class clip_each(_Saved):
 
 @keras.saving.register_keras_serializable("rnnparse")
 class normalize_each(_Saved):
-    """Give each example's gradient the norm 1; a gradient of 0 stays 0.
+    """Scale each example's gradient to norm 1; a gradient of 0 stays 0.
 
-    A gradient without a finite norm becomes NaN; put `drop_nonfinite()` before to leave it out.
+    A gradient without a finite norm becomes NaN. Put `drop_nonfinite()` first to drop such
+    examples.
 
     Example:
         >>> model.compile("sgd", "mse", per_example=[normalize_each()])
@@ -128,11 +130,11 @@ class normalize_each(_Saved):
 
 @keras.saving.register_keras_serializable("rnnparse")
 class drop_nonfinite(_Saved):
-    """Leave out examples with a loss or a derivative that is NaN or Inf: their gradient becomes 0.
+    """Drop examples whose loss or gradient has NaN or infinity: their gradient becomes 0.
 
-    Put it first, before what computes with the gradients. Under `mixed_float16` a derivative that
-    is not finite although the loss is comes from too high a scale, as a rule: such a step is left
-    to Keras, which skips it and lowers the scale.
+    Put it first, before other transforms. Under `mixed_float16`, a gradient that is not finite
+    although the loss is finite usually means that the loss scale is too high. Keras then skips the
+    whole step and lowers the scale.
 
     Example:
         >>> model.compile("sgd", "mse", per_example=[drop_nonfinite(), clip_each(1.0)])
@@ -143,7 +145,7 @@ class drop_nonfinite(_Saved):
 
 
 def all_finite(values: Sequence[tf.Tensor]) -> tf.Tensor:
-    """Whether all that belongs to an example is finite: bool [B] for tensors [B, …]."""
+    """Whether all values of an example are finite: bool [B] for tensors [B, …]."""
     finite = [
         tf.reduce_all(tf.math.is_finite(tf.reshape(x, [tf.shape(x)[0], -1])), axis=1)
         for x in values
@@ -155,7 +157,7 @@ def all_finite(values: Sequence[tf.Tensor]) -> tf.Tensor:
 class sign(_Saved):
     """Replace each component of each example's gradient by its sign: −1, 0 or 1.
 
-    The sum over the examples is then a vote.
+    The sum over the examples is then a majority vote.
 
     Reference:
         Bernstein et al. (2018), signSGD: Compressed Optimisation for Non-Convex Problems.
@@ -170,11 +172,11 @@ class weight_each(_Saved):
     """Multiply each example's gradient by a weight.
 
     Args:
-        weights: [B], by position in the batch; or a function of the losses [B] of the *whole*
-            batch, however it is cut into chunks, that returns [B]. No derivative is taken of it.
+        weights: [B], by position in the batch; or a function that gets the losses [B] of the
+            *whole* batch, not of a chunk, and returns [B]. It is not differentiated.
 
     Example:
-        The examples with the highest losses alone:
+        Train on the examples with the highest losses only:
 
         >>> def hardest(losses):
         ...     return tf.cast(losses >= tf.sort(losses)[-8], losses.dtype)
@@ -207,19 +209,19 @@ class weight_each(_Saved):
         return cls(keras.saving.deserialize_keras_object(config["weights"]))
 
 
-def batch_weights(chain: Sequence[Manipulation], losses: tf.Tensor) -> list[tf.Tensor | None]:
-    """For each manipulation its weights [B], if it is a `weight_each`; for `cut_chain`.
+def batch_weights(chain: Sequence[GradientTransform], losses: tf.Tensor) -> list[tf.Tensor | None]:
+    """The weights [B] of each `weight_each`, and None for other transforms; for `cut_chain`.
 
     Args:
-        chain: manipulations.
+        chain: transforms.
         losses: [B], of the whole batch.
     """
     return [m.of(losses) if isinstance(m, weight_each) else None for m in chain]
 
 
 def cut_chain(
-    chain: Sequence[Manipulation], weights: Sequence[tf.Tensor | None], start: Any, stop: Any
-) -> list[Manipulation]:
+    chain: Sequence[GradientTransform], weights: Sequence[tf.Tensor | None], start: Any, stop: Any
+) -> list[GradientTransform]:
     """The chain for examples start … stop - 1 of a batch with these `batch_weights`."""
     return [
         m if w is None else weight_each(w[start:stop]) for m, w in zip(chain, weights, strict=True)

@@ -1,4 +1,4 @@
-"""Optimisers by name."""
+"""Optimizers by name."""
 
 from __future__ import annotations
 
@@ -12,15 +12,15 @@ from rnnparse.optim.adagrad import AdaGrad
 
 
 def make_optimizer(name: str, learning_rate: float) -> Any:
-    """An optimiser by its name, in upper or lower case.
+    """An optimizer by its name, in upper or lower case.
 
     Args:
         name: `adagrad` (as in Socher et al. 2013), `keras-adagrad`, `momentum` (SGD with momentum
-            0.9), or the name of any other Keras optimiser, such as `adam`.
+            0.9), or the name of any other Keras optimizer, such as `adam`.
         learning_rate: α.
 
     Raises:
-        ConfigError: there is no such optimiser; the message lists the known ones.
+        ConfigError: there is no such optimizer; the message lists the known ones.
     """
     known = known_optimizers()
     if name.lower() == "levenberg-marquardt":
@@ -35,13 +35,13 @@ def make_optimizer(name: str, learning_rate: float) -> Any:
 
 
 def known_optimizers() -> dict[str, Any]:
-    """Constructors of the known optimisers, by name in lower case."""
+    """Constructors of the known optimizers, by name in lower case."""
     known: dict[str, Any] = {
         name.lower(): member
         for name, member in vars(keras.optimizers).items()
         if isinstance(member, type)
         and issubclass(member, keras.optimizers.Optimizer)
-        # Exclude the base class, and wrappers around other optimisers.
+        # Exclude the base class, and wrappers around other optimizers.
         and member is not keras.optimizers.Optimizer
         and "learning_rate" in inspect.signature(member).parameters
     }

@@ -1,4 +1,4 @@
-"""Choosing things by name patterns, as a shell does; no TensorFlow."""
+"""Match names with shell patterns; without TensorFlow."""
 
 from __future__ import annotations
 
@@ -16,20 +16,19 @@ _SHOWN = 8
 def match_names(patterns: Sequence[str], names: Sequence[str], what: str = "name") -> np.ndarray:
     """Which names at least one of the patterns matches.
 
-    `*` stands for anything, `?` for one character, `[ab]` for one of several; upper and lower case
-    differ. A name also matches itself, whatever characters are in it; `[*]`, `[?]` and `[[]` stand
-    for those characters alone.
+    `*` matches anything, `?` one character, and `[ab]` one of several. Upper and lower case differ.
+    A name always matches itself. Use `[*]`, `[?]` and `[[]` to match these characters only.
 
     Args:
-        patterns: S of them; a string alone is one.
-        names: N of them; may repeat.
-        what: what the names are of, in the message of the error.
+        patterns: one pattern or several.
+        names: N names, possibly with repetitions.
+        what: the kind of names, for error messages.
 
     Returns:
         bool [N].
 
     Raises:
-        ConfigError: a pattern that matches no name; the message says which names come close.
+        ConfigError: a pattern matches no name; the message suggests similar names.
 
     Example:
         >>> match_names(["NP,*"], ["NP", "NP,VP", "NP,PP"]).tolist()
@@ -47,7 +46,7 @@ def match_names(patterns: Sequence[str], names: Sequence[str], what: str = "name
 def _hint(pattern: str, names: Sequence[str]) -> str:
     known = list(dict.fromkeys(names))
     if not known:
-        return "there is none at all"
+        return "there are no names"
     close = difflib.get_close_matches(pattern, known, n=3)
     if close:
         return f"did you mean {', '.join(close)}?"

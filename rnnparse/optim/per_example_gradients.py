@@ -1,4 +1,4 @@
-"""The gradients of the single examples of a batch, as arrays that can be worked on."""
+"""Per-example gradients of a batch."""
 
 from __future__ import annotations
 
@@ -10,20 +10,20 @@ from rnnparse._keras_compat import all_layers, tensorflow_variable
 from rnnparse._tensorflow import keras, tf
 from rnnparse.errors import ConfigError
 from rnnparse.optim.example_seeds import drawing_from, example_seeds
-from rnnparse.optim.gradient_transforms import Manipulation, all_finite, scale_each
+from rnnparse.optim.gradient_transforms import GradientTransform, all_finite, scale_each
 from rnnparse.optim.sparse_rows import reading_rows
 
 
 class ExampleGradients(NamedTuple):
-    """The derivatives of B losses by some variables.
+    """The gradients of B losses with respect to some variables.
 
     Attributes:
         losses: [B].
         variables: the variables.
-        values: for each variable [B, *shape]; or, of a table that was read by rows,
-            [B, U, *row shape]; None where the losses do not depend on it.
+        values: for each variable [B, *shape]; [B, U, *row shape] for a table that was read by
+            rows; None if the losses do not depend on it.
         rows: for each variable None, or the rows of the table: int [U], each once; or int [B, U],
-            where each example has rows of its own. All other rows have the derivative 0.
+            if the rows differ between examples. All other rows have the derivative 0.
     """
 
     losses: tf.Tensor
@@ -31,27 +31,29 @@ class ExampleGradients(NamedTuple):
     values: list[tf.Tensor | None]
     rows: list[tf.Tensor | None]
 
-    def through(self, chain: Sequence[Manipulation], optimizer: Any = None) -> ExampleGradients:
-        """These gradients after the manipulations, one after the other.
+    def through(
+        self, chain: Sequence[GradientTransform], optimizer: Any = None
+    ) -> ExampleGradients:
+        """Apply transforms, one after the other.
 
         Args:
             chain: see `rnnparse.optim.gradient_transforms`.
-            optimizer: the one whose `scale_loss` gave the losses (`mixed_float16`). The chain then
-                works on gradients and losses without the scale; the result has it again.
+            optimizer: the optimizer whose `scale_loss` was applied to the losses (`mixed_float16`).
+                The chain then works on unscaled gradients and losses, and the result is scaled.
 
         Raises:
-            ValueError: one does not return tensors of the shapes that it was given.
+            ValueError: a transform returns tensors of other shapes.
         """
         one = tf.ones(())
         scale = one if optimizer is None else optimizer.scale_loss(one)
         return self._through(chain) if scale is one else self._through_unscaled(chain, scale)
 
     def _through_unscaled(
-        self, chain: Sequence[Manipulation], scale: tf.Tensor
+        self, chain: Sequence[GradientTransform], scale: tf.Tensor
     ) -> ExampleGradients:
         scale = tf.cast(scale, self.losses.dtype)
         losses = self.losses / scale
-        # Of too high a scale the optimiser has to learn, whatever the chain drops.
+        # The optimizer must see that the scale is too high, whatever the chain drops.
         known = [value for value in self.values if value is not None]
         overflow = tf.math.is_finite(losses) & ~all_finite(known)
         scales = tf.where(overflow, tf.constant(float("nan"), losses.dtype), scale)
@@ -64,28 +66,28 @@ class ExampleGradients(NamedTuple):
 
         return self._replace(losses=losses)._through([unscale, *chain, rescale])
 
-    def _through(self, chain: Sequence[Manipulation]) -> ExampleGradients:
+    def _through(self, chain: Sequence[GradientTransform]) -> ExampleGradients:
         known = [i for i, value in enumerate(self.values) if value is not None]
         gradients: list[Any] = [self.values[i] for i in known]
-        for manipulation in chain:
+        for transform in chain:
             shapes = [g.shape for g in gradients]
-            gradients = [tf.convert_to_tensor(g) for g in manipulation(gradients, self.losses)]
-            found = [g.shape for g in gradients]
-            if len(found) != len(shapes) or not all(
-                a.is_compatible_with(b) for a, b in zip(found, shapes, strict=True)
+            gradients = [tf.convert_to_tensor(g) for g in transform(gradients, self.losses)]
+            returned = [g.shape for g in gradients]
+            if len(returned) != len(shapes) or not all(
+                a.is_compatible_with(b) for a, b in zip(returned, shapes, strict=True)
             ):
-                name = getattr(manipulation, "__qualname__", type(manipulation).__name__)
-                raise ValueError(f"{name} was given gradients of {shapes} and returned {found}")
+                name = getattr(transform, "__qualname__", type(transform).__name__)
+                raise ValueError(f"{name} was given gradients of {shapes} and returned {returned}")
         values: list[Any] = [None] * len(self.values)
         for i, gradient in zip(known, gradients, strict=True):
             values[i] = gradient
         return self._replace(values=values)
 
     def sum(self) -> list[Any]:
-        """The sum over the examples, for an optimiser.
+        """The sum over the examples, for an optimizer.
 
         Returns:
-            For each variable a tensor of its shape, indexed slices for a table that was read by
+            For each variable a tensor of its shape, `tf.IndexedSlices` for a table that was read by
             rows, or None.
         """
         return [
@@ -101,26 +103,25 @@ class ExampleGradients(NamedTuple):
 def example_gradients(
     losses_of: Callable[..., tf.Tensor], batch: Any, variables: Sequence[Any], model: Any = None
 ) -> ExampleGradients:
-    """The gradient of each example's loss, as a loop over the examples would give it.
+    """Per-example gradients, as a loop over the examples would give them.
 
-    Each example is differentiated by itself, so that values in one that are not finite leave the
-    others alone. `tf.vectorized_map` computes all of them at once where it can; for recurrent
-    layers, among others, it is a loop. Time and memory grow with B. Side effects of the function,
+    Each example is differentiated separately, so NaN or infinity in one does not affect the others.
+    `tf.vectorized_map` differentiates all examples at once if it can; otherwise, for example for
+    recurrent layers, this is a loop. Time and memory grow with B. Side effects of the function,
     such as updates of metrics, do not take place.
 
-    To be used within a `tf.function`; eagerly, TensorFlow makes a new graph for each call.
+    Call it within a `tf.function`. In eager code TensorFlow makes a new graph for each call.
 
     Args:
-        losses_of: called with `batch` of one example, such as `losses_of(x[i:i + 1], y[i:i + 1])`;
-            gives its loss, [1].
+        losses_of: called with a batch of one example, such as `losses_of(x[i:i + 1], y[i:i + 1])`;
+            returns its loss, [1].
         batch: a tuple of arguments: nests of tensors or arrays [B, …], or None.
         variables: Keras or TensorFlow variables.
-        model: a Keras model or layer whose `Embedding` layers are to be read by rows. Look-ups
-            outside of such layers are, too, where they go through `gather_rows`. Its random
-            layers draw numbers of their own for each example.
+        model: a Keras model or layer whose `Embedding` layers are read by rows, as are look-ups
+            through `gather_rows`. Its random layers draw different numbers for each example.
 
     Raises:
-        ConfigError: `losses_of` does not give one value for one example.
+        ConfigError: `losses_of` does not return one value for one example.
 
     Example:
         >>> def losses_of(x, y):
@@ -130,14 +131,14 @@ def example_gradients(
         >>> optimizer.apply(clipped.mean(), model.trainable_variables)
     """
     examples = _Examples(losses_of, batch, variables, model)
-    # A graph of its own without control dependencies: only what the results need is run.
+    # A separate graph without control dependencies runs only what the results need.
     signature = [tf.TensorSpec([None, *x.shape[1:]], x.dtype) for x in examples.tensors]
     run = tf.compat.v1.wrap_function(examples.differentiate, signature)
     return examples.joined(run(*examples.tensors))
 
 
 class _Examples:
-    """The examples of a batch, to be differentiated by themselves; see `example_gradients`."""
+    """The examples of a batch, to be differentiated separately; see `example_gradients`."""
 
     def __init__(
         self,
@@ -154,7 +155,7 @@ class _Examples:
         self._tables: list[Any] = []
 
     def differentiate(self, *tensors: tf.Tensor) -> list[tf.Tensor]:
-        """Losses [B], derivatives by `_known` variables, and rows of `_tables` with theirs."""
+        """Losses [B], derivatives of `_known` variables, and rows of `_tables` with derivatives."""
         seeds = example_seeds(self._model, tf.shape(tensors[0])[0])
         elements = [tensors, [seed for _, seed in seeds]]
 
@@ -171,7 +172,7 @@ class _Examples:
         except ConfigError:
             raise
         except Exception:
-            pass  # it cannot be vectorised; or the function is wrong, which shows again below
+            pass  # not vectorizable, or an error in the function, which is raised again below
         first = of_one(tf.nest.map_structure(lambda x: x[0], elements))
         kinds = [tf.TensorSpec(x.shape, x.dtype) for x in first]
         return tf.map_fn(of_one, elements, fn_output_signature=kinds)
@@ -180,7 +181,7 @@ class _Examples:
         parts = iter(tensors)
         batch = tf.nest.map_structure(lambda there: next(parts) if there else None, self._nest)
         sources = [tensorflow_variable(variable) for variable in self._variables]
-        # What is not differentiated by, the tape does not follow.
+        # The tape watches only these variables.
         with tf.GradientTape(watch_accessed_variables=False) as tape:
             tape.watch(sources)
             with reading_rows(tape, self._variables, self._model) as reads:
@@ -190,8 +191,8 @@ class _Examples:
                 f"the loss of one example has the shape {losses.shape}; per-example gradients need "
                 "[1]: one value for each example, not reduced over the batch"
             )
-        found = tape.gradient(losses, [*sources, *(read.rows for read in reads)])
-        direct, by_rows = found[: len(sources)], found[len(sources) :]
+        gradients = tape.gradient(losses, [*sources, *(read.rows for read in reads)])
+        direct, by_rows = gradients[: len(sources)], gradients[len(sources) :]
         self._known = [i for i, value in enumerate(direct) if value is not None]
         read = [(r, value) for r, value in zip(reads, by_rows, strict=True) if value is not None]
         self._tables = [r.table for r, _ in read]
@@ -201,9 +202,9 @@ class _Examples:
             *(x for r, value in read for x in (tf.cast(r.ids, tf.int64), value)),
         ]
 
-    def joined(self, found: Sequence[tf.Tensor]) -> ExampleGradients:
-        """What `differentiate` gives, by variables."""
-        losses, *values = found
+    def joined(self, results: Sequence[tf.Tensor]) -> ExampleGradients:
+        """The results of `differentiate`, by variables."""
+        losses, *values = results
         direct = dict(zip(self._known, values, strict=False))
         by_rows = values[len(self._known) :]
         pairs = []
@@ -219,19 +220,19 @@ class _Examples:
 def _join(
     variable: Any, direct: tf.Tensor | None, reads: Sequence[tuple[tf.Tensor, tf.Tensor]]
 ) -> tuple[tf.Tensor | None, tf.Tensor | None]:
-    """Add up what is known of one variable; return the derivatives and their rows."""
+    """Sum the derivatives of one variable; return them and their rows."""
     if not reads:
         return direct, None
     ids = tf.concat([rows for rows, _ in reads], axis=1)
     values = tf.concat([value for _, value in reads], axis=1)
     if direct is None:
         return _each_once(ids, values)
-    # It is also used as a whole, for example as an output layer.
+    # The table is also used as a whole, for example as an output layer.
     return direct + _sum_places(values, ids, tf.cast(variable.shape[0], tf.int64)), None
 
 
 def _each_once(ids: tf.Tensor, values: tf.Tensor) -> tuple[tf.Tensor, tf.Tensor]:
-    """Add up what stands for one row in an example; filled up with row 0 and the derivative 0."""
+    """Sum the repeated rows of each example; pad with row 0 and derivative 0."""
     order = tf.argsort(ids, axis=1)
     ids, values = (tf.gather(x, order, axis=1, batch_dims=1) for x in (ids, values))
     new = tf.concat([tf.ones_like(ids[:, :1]), tf.cast(ids[:, 1:] != ids[:, :-1], ids.dtype)], 1)
@@ -249,13 +250,13 @@ def _sum_places(values: tf.Tensor, place: tf.Tensor, count: tf.Tensor) -> tf.Ten
 
 
 def _is_recurrent(model: Any) -> bool:
-    """Whether a model has loops, which TensorFlow cannot vectorize but spends time on trying to."""
+    """Whether a model has loops, which TensorFlow cannot vectorize, but tries for long."""
     return any(isinstance(layer, keras.layers.RNN) for layer in all_layers(model))
 
 
 @contextmanager
 def _quietly() -> Iterator[None]:
-    """Without what TensorFlow logs of operations that it cannot vectorise."""
+    """Suppress TensorFlow's warnings about operations that it cannot vectorize."""
     logger = tf.get_logger()
     before = logger.level
     logger.setLevel("FATAL")
@@ -303,39 +304,39 @@ def add(a: Any, b: Any) -> Any:
 
 
 def merge(indices: tf.Tensor, values: tf.Tensor, shape: tf.Tensor) -> tf.IndexedSlices:
-    """Indexed slices in which each row stands once, the sum of the values for it."""
+    """Indexed slices with distinct rows, each with the sum of its values."""
     different, place = tf.unique(indices)
     values = tf.math.unsorted_segment_sum(values, place, tf.size(different))
     return tf.IndexedSlices(values, different, shape)
 
 
 def sum_over_parts(part: Callable[[tf.Tensor], list[Any]], size: Any, chunk: Any) -> list[Any]:
-    """part(0) + part(chunk) + part(2 · chunk) + … of all starts below `size`, in a loop.
+    """part(0) + part(chunk) + part(2 · chunk) + … for all starts below `size`, in a loop.
 
     Args:
-        part: gives a list of tensors, of indexed slices (which are collected and not made dense)
-            and of None, which of them always in the same places.
+        part: returns a list of tensors, indexed slices (which stay sparse) and None, always of the
+            same kinds in the same places.
         size, chunk: int, tensors or numbers.
     """
     first = part(tf.constant(0))
     slices = [x for x in first if isinstance(x, tf.IndexedSlices)]
     count = -(-size // chunk)
 
-    def body(i: tf.Tensor, sums: list[Any], found: list[Any]) -> tuple[Any, list[Any], list[Any]]:
+    def body(i: tf.Tensor, sums: list[Any], arrays: list[Any]) -> tuple[Any, list[Any], list[Any]]:
         more = part(i * chunk)
         new = [x for x in more if isinstance(x, tf.IndexedSlices)]
         sums = [a + b for a, b in zip(sums, _tensors(more), strict=True)]
-        return i + 1, sums, _write(found, i, new)
+        return i + 1, sums, _write(arrays, i, new)
 
     arrays = [_array(x, count) for g in slices for x in (g.indices, g.values)]
     start = (tf.constant(1), _tensors(first), _write(arrays, 0, slices))
     _, sums, arrays = tf.while_loop(
-        lambda i, sums, found: i < count, body, start, parallel_iterations=1
+        lambda i, sums, arrays: i < count, body, start, parallel_iterations=1
     )
     joined = [array.concat() for array in arrays]
     merged = [merge(joined[2 * k], joined[2 * k + 1], g.dense_shape) for k, g in enumerate(slices)]
-    found = {True: iter(merged), False: iter(sums)}
-    return [x if x is None else next(found[isinstance(x, tf.IndexedSlices)]) for x in first]
+    totals = {True: iter(merged), False: iter(sums)}
+    return [x if x is None else next(totals[isinstance(x, tf.IndexedSlices)]) for x in first]
 
 
 def _tensors(values: list[Any]) -> list[tf.Tensor]:
@@ -343,7 +344,7 @@ def _tensors(values: list[Any]) -> list[tf.Tensor]:
 
 
 def _array(like: tf.Tensor, size: tf.Tensor) -> tf.TensorArray:
-    """An array for pieces of different length."""
+    """An array for pieces of different lengths."""
     shape = [None, *like.shape[1:]]
     return tf.TensorArray(like.dtype, size, element_shape=shape, infer_shape=False)
 

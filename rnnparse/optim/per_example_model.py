@@ -1,4 +1,4 @@
-"""Keras models that are trained by the gradients of single examples."""
+"""Keras models that are trained with per-example gradients."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from rnnparse.errors import ConfigError
 from rnnparse.optim.batch_independence import check_examples, refuse_mixing_layers
 from rnnparse.optim.freezing import refresh_training, trained_by
 from rnnparse.optim.gradient_transforms import (
-    Manipulation,
+    GradientTransform,
     batch_weights,
     clip_each,
     cut_chain,
@@ -42,7 +42,7 @@ from rnnparse.optim.sparse_rows import gather_rows
 
 __all__ = [
     "ExampleGradients",
-    "Manipulation",
+    "GradientTransform",
     "PerExampleModel",
     "clip_each",
     "drop_nonfinite",
@@ -57,14 +57,14 @@ __all__ = [
 ]
 
 CHUNK = 8
-"""Examples that are differentiated at once; see benchmarks/bench_per_example.py."""
+"""Number of examples that are differentiated at once; see benchmarks/bench_per_example.py."""
 
 _apart: ContextVar[bool] = ContextVar("apart", default=False)
 
 
 @contextmanager
 def _examples_apart() -> Iterator[None]:
-    """Within it losses are not reduced over the batch, and regularisation is left out of them."""
+    """A context in which losses are not reduced over the batch and exclude regularization."""
     token = _apart.set(True)
     try:
         yield
@@ -73,10 +73,10 @@ def _examples_apart() -> Iterator[None]:
 
 
 class _EachLoss(keras.losses.Loss):
-    """A Keras loss that gives one value an example where examples are held apart.
+    """A Keras loss that returns one value per example within `_examples_apart`.
 
-    The value is what the loss gives for a batch of this example alone: entries of further axes are
-    averaged (summed, for a loss with the reduction "sum"), and masked ones left out.
+    The value is the loss of a batch that has only this example: entries of further axes are
+    averaged (or summed, for a loss with the reduction "sum"), without masked ones.
     """
 
     def __init__(self, loss: Any) -> None:
@@ -95,14 +95,14 @@ class _EachLoss(keras.losses.Loss):
             return self._whole(y_true, y_pred, sample_weight)
         if self.reduction == "mean_with_sample_weight" and sample_weight is not None:
             raise ConfigError(
-                f"loss {self.name!r} divides by the weights of the whole batch "
-                "(mean_with_sample_weight): use the reduction 'sum_over_batch_size'"
+                f"the loss {self.name!r} divides by the weights of the whole batch "
+                "(mean_with_sample_weight); use the reduction 'sum_over_batch_size'"
             )
         values = self._single(y_true, y_pred)
         if values.shape.rank == 0:
             raise ConfigError(
-                f"loss {self.name!r} gives one value for the whole batch; per-example gradients "
-                "need one for each example, [B] or [B, …]"
+                f"the loss {self.name!r} returns one value for the whole batch; per-example "
+                "gradients need one per example, [B] or [B, …]"
             )
         if sample_weight is not None:
             values *= _of_rank(tf.cast(sample_weight, values.dtype), values.shape.rank)
@@ -121,21 +121,21 @@ class _EachLoss(keras.losses.Loss):
 
 @keras.saving.register_keras_serializable("rnnparse")
 class PerExampleModel(keras.Model):
-    """A Keras model, the training steps of which manipulate the gradient of each example.
+    """A Keras model that is trained with transformed per-example gradients.
 
-    To be subclassed, or made from inputs and outputs, as `keras.Model` is; `per_example` makes one
-    of any other model. In a step the gradient gᵢ of each example's loss goes through the chain of
-    manipulations, and the optimiser gets 1/B Σ chain(gᵢ). Regularisation (of weights, and what
-    layers add by `add_loss`) joins it afterwards, as an ordinary gradient. Sample and class weights
-    multiply the losses. With an empty chain a step is Keras's own, but that masked losses are
-    averaged within each example first.
+    Subclass it, or make it from inputs and outputs, like `keras.Model`; `per_example` wraps any
+    other model. In each step the gradient gᵢ of each example's loss passes through a chain of
+    transforms, and the optimizer gets 1/B Σ chain(gᵢ). The gradient of regularization terms (of
+    weights, and from `add_loss`) is added afterwards. Sample and class weights multiply the losses.
+    With an empty chain a step equals Keras's own, except that masked losses are first averaged
+    within each example.
 
-    Each example is differentiated by itself, as a loop over the examples would do it: values in one
-    that are not finite leave the others alone.
+    Each example is differentiated separately, as in a loop over the examples, so NaN or infinity in
+    one does not affect the others.
 
-    Dense weights take chunk times their own memory, tables of `Embedding` layers (and those read by
-    `gather_rows`) chunk times the rows that an example reads. A step takes 2 to 7 times as long as
-    a plain one for a batch of 32, by the model. XLA is not used.
+    A dense weight needs `chunk` times its memory; a table of an `Embedding` layer (or one read by
+    `gather_rows`) needs `chunk` times the rows that an example reads. For a batch of 32, a step
+    takes 2 to 7 times as long as an ordinary one, depending on the model. XLA is not used.
 
     Reference:
         Abadi et al. (2016), Deep Learning with Differential Privacy, algorithm 1, without noise.
@@ -149,8 +149,8 @@ class PerExampleModel(keras.Model):
     def __init__(self, *args: Any, **kwargs: Any) -> None:
         leaves = keras.tree.flatten((args, kwargs))
         if any(isinstance(x, keras.KerasTensor) for x in leaves):
-            # Keras itself would change the bases of this class for good, after which subclasses
-            # with a `call` of their own no longer work.
+            # Otherwise Keras would change the bases of this class for good, and subclasses with
+            # their own `call` would no longer work.
             self.__class__ = _functional(type(self))
         super().__init__(*args, **kwargs)
 
@@ -159,32 +159,33 @@ class PerExampleModel(keras.Model):
         optimizer: Any = "rmsprop",
         loss: Any = None,
         *,
-        per_example: Sequence[Manipulation] = (),
+        per_example: Sequence[GradientTransform] = (),
         chunk: int | None = CHUNK,
         reduction: str = "mean",
         **kwargs: Any,
     ) -> None:
-        """Choose what `fit` does.
+        """Configure training.
 
         Args:
             optimizer: as for any Keras model.
-            loss: any Keras loss or function, or a structure of them. Without one, `compute_loss`
-                has to be overridden; in training it returns [B].
-            per_example: manipulations; see `rnnparse.optim.gradient_transforms`.
-            chunk: how many examples are differentiated at once; None for the whole batch.
-            reduction: `mean` or `sum` over the manipulated gradients of the batch.
-            kwargs: what else `keras.Model.compile` takes. `jit_compile="auto"`, Keras's default,
-                stands for False here.
+            loss: any Keras loss or function, or a structure of them. Without one, override
+                `compute_loss` so that it returns [B] in training.
+            per_example: transforms; see `rnnparse.optim.gradient_transforms`.
+            chunk: number of examples to differentiate at once; None for the whole batch.
+            reduction: `mean` or `sum` over the transformed gradients of the batch.
+            kwargs: further arguments of `keras.Model.compile`. Here `jit_compile="auto"`, Keras's
+                default, means False.
 
         Raises:
-            ConfigError: an option out of range, a layer that mixes examples, or several replicas.
+            ConfigError: an option is out of range, a layer mixes examples, or there are several
+                replicas.
         """
         if chunk is not None and chunk < 1:
-            raise ConfigError(f"chunk is {chunk}; it is a number of examples, or None")
+            raise ConfigError(f"chunk must be a number of examples or None, not {chunk}")
         if reduction not in ("mean", "sum"):
             raise ConfigError(f"unknown reduction {reduction!r}; known are mean, sum")
         if kwargs.get("jit_compile") not in (None, False, "auto"):
-            raise ConfigError("per-example gradients do not run under XLA: leave jit_compile out")
+            raise ConfigError("per-example gradients do not run under XLA: omit jit_compile")
         if self.distribute_strategy.num_replicas_in_sync > 1:
             raise ConfigError("per-example gradients do not run on several replicas")
         refuse_mixing_layers(self)
@@ -198,13 +199,13 @@ class PerExampleModel(keras.Model):
         compile_settings(self).update(saved, reduction=reduction)
 
     def compile_from_config(self, config: dict[str, Any]) -> None:
-        """Compile as a file says; `load_model` calls it and then restores the optimiser's state.
+        """Compile from a saved configuration; `load_model` then restores the optimizer's state.
 
-        Functions of your own are found where `keras.saving.register_keras_serializable` or the
-        `custom_objects` of `load_model` name them.
+        Register your own functions with `keras.saving.register_keras_serializable`, or pass them as
+        `custom_objects` to `load_model`.
 
         Raises:
-            ConfigError: a function or an object that is not found.
+            ConfigError: a function or an object is not registered.
         """
         try:
             known = keras.saving.deserialize_keras_object(config)
@@ -212,7 +213,7 @@ class PerExampleModel(keras.Model):
             reason = str(error).rpartition("Exception encountered: ")[2].partition(".")[0]
             raise ConfigError(
                 f"{self.name} cannot be compiled as it was saved: {reason}; name the function in "
-                "load_model(…, custom_objects={…}), or leave the chain and the optimizer out by "
+                "load_model(…, custom_objects={…}), or load without chain and optimizer by "
                 "load_model(…, compile=False)"
             ) from error
         self.compile(**known)
@@ -220,11 +221,11 @@ class PerExampleModel(keras.Model):
             self.optimizer.build(self.trainable_variables)
 
     def __reduce__(self) -> tuple[Any, ...]:
-        """As for any Keras model; not by the class of functional models, which has no name."""
+        """As for any Keras model, but not by the class of functional models, which has no name."""
         return PerExampleModel._unpickle_model, super().__reduce__()[1]
 
     def make_train_function(self, force: bool = False) -> Any:
-        """As for any Keras model; made anew where other variables are trained than before."""
+        """As for any Keras model, but traced again if other variables are trained than before."""
         wanted = [id(v) for v in self.trainable_variables], id(self.optimizer), self.run_eagerly
         known, self._traced_for = self._traced_for, wanted
         if known not in (None, wanted) and not force:
@@ -235,30 +236,30 @@ class PerExampleModel(keras.Model):
 
     @property
     def losses(self) -> list[Any]:
-        """As for any Keras model, but empty while the losses of examples are computed."""
+        """As for any Keras model, but empty while per-example losses are computed."""
         return [] if _apart.get() else super().losses
 
     def check_examples(self, x: Any, y: Any = None, sample_weight: Any = None) -> None:
-        """Check on some examples that the loss of each depends on it alone; compile first.
+        """Check on some examples that the loss of each depends only on it; call `compile` first.
 
-        What is known to mix examples is refused by itself; this finds the rest, such as a layer of
-        your own. Dropout does not disturb it. A few forward passes; the model stays as it is.
+        Layers known to mix examples are refused in any case; this check also finds others, such as
+        your own. It tolerates dropout. It takes a few forward passes and does not change the model.
 
         Args:
             x, y, sample_weight: at least two different examples, as for `fit`.
 
         Raises:
-            ConfigError: a loss depends on other examples.
+            ConfigError: the loss of an example depends on other examples.
         """
         check_examples(lambda batch: self._forward(*batch)[0], (x, y, sample_weight), self)
 
     def train_step(self, data: Any) -> dict[str, Any]:
         """One step on a batch; see the class."""
-        # Now, since the variables of layers, metrics and optimiser cannot be made within the loop.
+        # Now, because the loop cannot create variables of layers, metrics and optimizer.
         self._symbolic_build(data_batch=data)
         refuse_mixing_layers(self)
         batch = x, y, sample_weight = keras.utils.unpack_x_y_sample_weight(data)
-        # As Keras does it, for all that a forward pass does besides: metrics, states of layers.
+        # As in Keras, for the side effects of a forward pass: metrics, states of layers.
         losses, y_pred = self._forward(*batch)
         self.compute_metrics(x, y, y_pred, sample_weight=sample_weight)
         penalty, others = self._regularization(x)
@@ -281,7 +282,7 @@ class PerExampleModel(keras.Model):
         return losses, y_pred
 
     def _over_chunks(self, batch: Any, losses: tf.Tensor) -> list[Any]:
-        """The sum of the examples' manipulated gradients, chunk by chunk."""
+        """The sum of the transformed per-example gradients, chunk by chunk."""
         size, variables = tf.size(losses), self.trainable_variables
         weights = batch_weights(self._chain, losses)
         chunk = size if self._chunk is None else self._chunk
@@ -304,13 +305,13 @@ class PerExampleModel(keras.Model):
         return [v for v in self.trainable_variables if v.regularizer is not None]
 
     def _regularization(self, x: Any) -> tuple[tf.Tensor | float, list[Any]]:
-        """What Keras adds to the loss of a batch, and its gradient."""
+        """The terms that Keras adds to the loss of a batch, and their gradient."""
         regularized, variables = self._regularizers(), self.trainable_variables
         adds_losses = len(super().losses) > len(regularized)
         if not adds_losses and not regularized:
             return 0.0, [None] * len(variables)
         with tf.GradientTape() as tape:
-            if adds_losses:  # of the whole batch, which need not be means over its examples
+            if adds_losses:  # these need not be means over the examples of the batch
                 self(x, **_training(self, True))
                 terms = self.losses
             else:
@@ -321,10 +322,10 @@ class PerExampleModel(keras.Model):
 
 
 def per_example(model: keras.Model) -> PerExampleModel:
-    """A model that trains another one, whatever its class, by the gradients of single examples.
+    """Wrap a model of any class, to train it with per-example gradients.
 
     Args:
-        model: any Keras model. Its layers and weights are shared: what the result learns, it knows.
+        model: any Keras model. The result shares its layers and weights.
 
     Example:
         >>> trainer = per_example(keras.Sequential([keras.layers.Dense(1)]))
@@ -345,7 +346,7 @@ class _Trainer(PerExampleModel):
 
     @property
     def metrics(self) -> list[Any]:
-        # Those of the layers of the model within, which Keras leaves out of an outer model.
+        # Include those of the inner model's layers, which Keras omits.
         return [*super().metrics, *keras.layers.Layer.metrics.fget(self.model)]
 
     def get_config(self) -> dict[str, Any]:
@@ -368,7 +369,7 @@ def _training(model: Any, value: bool | None) -> dict[str, bool | None]:
 
 
 def _of_rank(weights: tf.Tensor, rank: int) -> tf.Tensor:
-    """Weights [B, …] with axes of length 1 at the end, or without them, so that they broadcast."""
+    """Weights [B, …] with trailing axes of length 1 added or removed, so that they broadcast."""
     while weights.shape.rank > rank:
         weights = tf.squeeze(weights, axis=-1)
     return tf.reshape(weights, tf.concat([tf.shape(weights), [1] * (rank - weights.shape.rank)], 0))
@@ -378,14 +379,14 @@ _FUNCTIONAL: dict[type, type] = {}
 
 
 def _functional(cls: type) -> type:
-    """The subclass of `cls` that is made from inputs and outputs."""
+    """The subclass of `cls` for models made from inputs and outputs."""
     if issubclass(cls, Functional):
         return cls
     if cls not in _FUNCTIONAL:
         body = {name: getattr(cls, name) for name in ("__module__", "__qualname__", "__doc__")}
         made = type(cls.__name__, (cls, Functional), body)
         package, _, name = keras.saving.get_registered_name(cls).rpartition(">")
-        if package:  # files name the class; they are read as functional models
+        if package:  # saved models name the class and are loaded as functional models
             keras.saving.register_keras_serializable(package, name)(made)
         _FUNCTIONAL[cls] = made
     return _FUNCTIONAL[cls]

@@ -1,4 +1,4 @@
-"""What an optimiser keeps for each variable, and taking it along to a new optimiser."""
+"""The slots of an optimizer: its state for each variable, and how to move it to another one."""
 
 from __future__ import annotations
 
@@ -19,68 +19,68 @@ from rnnparse._tensorflow import keras
 from rnnparse.errors import ConfigError
 
 MOVING_AVERAGE = "_model_variables_moving_average"
-"""Name of the slots that hold the averages of the weights, with `use_ema`."""
+"""Name of the slots for the moving averages of the weights, with `use_ema`."""
 
 _WRAPPERS = (keras.optimizers.LossScaleOptimizer, keras.optimizers.MultiOptimizer)
 
 
 def variable_path(variable: Any) -> str:
-    """The path of a Keras variable, the name of one of TensorFlow's."""
+    """The path of a Keras variable, or the name of a TensorFlow variable."""
     path = getattr(variable, "path", None)
     return path if path is not None else str(variable.name).split(":")[0]
 
 
 def variable_slots(optimizer: Any, variable: Any) -> dict[str, Any]:
-    """The variables that an optimiser keeps for one variable of the model.
+    """The slots of an optimizer for one variable of the model.
 
     Args:
-        optimizer: a Keras optimiser, built; those within a wrapper (loss scale) count.
+        optimizer: a built Keras optimizer; optimizers inside a wrapper (loss scale) are included.
         variable: a Keras or TensorFlow variable.
 
     Returns:
-        Slots by the name of the optimiser's attribute that lists them, such as `_momentums`.
+        The slots by the name of the optimizer's attribute that lists them, such as `_momentums`.
 
     Example:
         >>> sorted(variable_slots(keras_adam, model.weights[0]))
         ['_momentums', '_velocities']
     """
-    found = {}
+    own = {}
     place = position(optimizer, variable)
     if place is not None:
-        found = {
+        own = {
             name: slots[place]
             for name, slots in _slot_lists(optimizer).items()
             if slots[place] is not None
         }
     for inner in _inner_optimizers(optimizer):
-        found.update(variable_slots(inner, variable))
-    return found
+        own.update(variable_slots(inner, variable))
+    return own
 
 
 def rebuild_optimizer(optimizer: Any, variables: Sequence[Any]) -> Any:
-    """An optimiser like another, built on other variables, that goes on where that one was.
+    """A copy of an optimizer for other variables, which continues where that one was.
 
-    A Keras optimiser knows the variables that it was built with and no others. The new one has
-    slots for `variables` alone. It keeps the settings, the number of steps, the learning rate or
-    its schedule, and every slot (momentum, sums of squares, moving average …) of the variables
-    that stay. A variable stays if it is the same object, or else if its path is the same. Slots of
-    variables that come in begin afresh, a moving average at the present value.
+    A Keras optimizer works only on the variables that it was built with. The new one has slots for
+    `variables` only. It keeps the settings, the number of steps, the learning rate or its schedule,
+    and every slot (momentum, sums of squares, moving average …) of the remaining variables, which
+    are matched by identity or else by path. Slots of added variables start afresh; their moving
+    averages start at the current value.
 
-    The number of steps is common to all variables. Where the rule corrects the first steps by it,
-    as Adam's does, variables that come in late get no correction: Adam's first step on them is
-    up to (1 − β₁) / √(1 − β₂) ≈ 3.2 learning rates long.
+    The number of steps is common to all variables. So an update rule that corrects for the first
+    steps, such as Adam's, does not correct those of variables that are added later: Adam's first
+    step on them is up to (1 − β₁) / √(1 − β₂) ≈ 3.2 learning rates long.
 
     Args:
-        optimizer: any Keras optimiser, `LossScaleOptimizer` and `MultiOptimizer` (with an
-            `OptimizerMap`) too; it stays as it is.
+        optimizer: any Keras optimizer, including `LossScaleOptimizer` and `MultiOptimizer` (with an
+            `OptimizerMap`); it is not changed.
         variables: of the model, in the order of its `trainable_variables`.
 
     Returns:
-        A new optimiser of the same class.
+        A new optimizer of the same class.
 
     Raises:
-        ConfigError: the optimiser keeps something that belongs to no variable by position and has
-            no attribute of its own, or two variables cannot be told apart.
+        ConfigError: the optimizer has state that is neither listed by variable nor an attribute, or
+            two variables have the same path.
 
     Example:
         >>> model.layers[0].trainable = False
@@ -103,9 +103,9 @@ def _inner_optimizers(optimizer: Any) -> list[Any]:
 
 
 def _slot_lists(optimizer: Any) -> dict[str, list[Any]]:
-    """Attributes that list one variable of the optimiser (or None) for each of the model's.
+    """Attributes that list one variable of the optimizer (or None) for each of the model's.
 
-    Not by the slots' names: Adafactor names them all after the last part of the path.
+    The names of slots do not help: Adafactor names all of them after the last part of the path.
     """
     own = {id(variable) for variable in own_variables(optimizer)}
     count = len(optimized_variables(optimizer))
@@ -120,12 +120,12 @@ def _slot_lists(optimizer: Any) -> dict[str, list[Any]]:
 
 
 def _common_variables(optimizer: Any) -> dict[str, Any]:
-    """Attributes that are variables themselves: the number of steps, the learning rate …"""
+    """Attributes that are variables: the number of steps, the learning rate …"""
     return {name: x for name, x in vars(optimizer).items() if isinstance(x, keras.Variable)}
 
 
 def _clone(optimizer: Any) -> Any:
-    """The same settings, not built."""
+    """An optimizer with the same settings, not built."""
     if isinstance(optimizer, keras.optimizers.LossScaleOptimizer):
         return keras.optimizers.LossScaleOptimizer(
             _clone(optimizer.inner_optimizer),
@@ -137,7 +137,7 @@ def _clone(optimizer: Any) -> Any:
         return _clone_multi(optimizer)
     config = optimizer.get_config()
     rate = rate_or_schedule(optimizer)
-    # Schedules and functions hold no state, and not every function survives being written down.
+    # Schedules and functions have no state, and not every function can be serialized.
     config["learning_rate"] = float(rate.numpy()) if isinstance(rate, keras.Variable) else rate
     new = type(optimizer).from_config(config)
     for name in SETTINGS_OUTSIDE_CONFIG:
@@ -150,7 +150,7 @@ def _clone_multi(optimizer: Any) -> Any:
     old = optimizer_map(optimizer)
     if not isinstance(old, keras.optimizers.OptimizerMap):
         raise ConfigError(
-            "a MultiOptimizer that chooses by a function cannot be rebuilt: give it an OptimizerMap"
+            "a MultiOptimizer that chooses by a function cannot be rebuilt; use an OptimizerMap"
         )
     new = {id(inner): _clone(inner) for inner in optimizer.optimizers}
     return keras.optimizers.MultiOptimizer(
@@ -163,7 +163,7 @@ def _clone_multi(optimizer: Any) -> Any:
 
 
 def _transfer(old: Any, new: Any) -> None:
-    """Values of all variables of an optimiser that have a counterpart."""
+    """Copy the values of all variables of an optimizer that have a counterpart."""
     for one, other in zip(_inner_optimizers(old), _inner_optimizers(new), strict=True):
         _transfer(one, other)
     common, lists = _common_variables(old), _slot_lists(old)
@@ -187,13 +187,13 @@ def _check_complete(optimizer: Any, common: dict[str, Any], lists: dict[str, lis
     lost = [x.path for x in own_variables(optimizer) if id(x) not in known]
     if lost:
         raise ConfigError(
-            f"the optimizer {optimizer.name} cannot be rebuilt: it keeps {', '.join(lost)} neither "
-            "in an attribute nor in a list with one entry a variable"
+            f"the optimizer {optimizer.name} cannot be rebuilt: {', '.join(lost)} is neither an "
+            "attribute nor in a list with one entry per variable"
         )
 
 
 def _places(old: Any, variables: Sequence[Any]) -> list[int | None]:
-    """Where each variable stood in the old optimiser, None for those that come in."""
+    """The position of each variable in the old optimizer, or None for added ones."""
     places = [position(old, variable) for variable in variables]
     taken = set(places)
     left = [
@@ -205,7 +205,7 @@ def _places(old: Any, variables: Sequence[Any]) -> list[int | None]:
     counts = Counter(path for path, _ in left)
     for path, count in Counter(coming).items():
         if path in counts and max(count, counts[path]) > 1:
-            raise ConfigError(f"several variables have the path {path}: their slots are unclear")
+            raise ConfigError(f"several variables have the path {path}: their slots are ambiguous")
     by_path = dict(left)
     for i, variable in enumerate(variables):
         if places[i] is None and variable_path(variable) in by_path:

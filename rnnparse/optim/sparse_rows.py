@@ -1,4 +1,4 @@
-"""Tables that are read by rows, so that derivatives by them are as small as what was read."""
+"""Read tables by rows, so that per-example gradients have only the rows that were read."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from rnnparse._tensorflow import keras, tf
 
 
 class Read(NamedTuple):
-    """One look-up: the rows `ids` [L] of a table, which may repeat, as the tensor `rows` [L, …]."""
+    """One look-up of rows of a table: their indices `ids` [L], with repetitions, and values."""
 
     table: Any
     ids: tf.Tensor
@@ -20,16 +20,16 @@ class Read(NamedTuple):
 
 
 class _Reader:
-    """Looks rows up for a tape, which then differentiates by the rows and not by the tables."""
+    """Looks up rows for a tape, which then differentiates the rows instead of the tables."""
 
     def __init__(self, tape: tf.GradientTape, tables: Sequence[Any]) -> None:
         self._tape, self._tables, self._graph = tape, tables, _current_graph()
         self.reads: list[Read] = []
 
     def serves(self, table: Any) -> bool:
-        """Whether the tape differentiates by this table, and can reach tensors made here.
+        """Whether the tape differentiates this table, and can use tensors made here.
 
-        It cannot within the body of a loop, a branch or another `tf.function`.
+        It cannot in the body of a loop, a branch or another `tf.function`.
         """
         return _current_graph() is self._graph and any(table is t for t in self._tables)
 
@@ -46,15 +46,15 @@ _reader: ContextVar[_Reader | None] = ContextVar("reader", default=None)
 
 
 def gather_rows(table: Any, ids: Any) -> tf.Tensor:
-    """Rows of a variable, `tf.gather(table, ids)`, that per-example gradients know as rows.
+    """`tf.gather(table, ids)` for a variable, with sparse per-example gradients.
 
-    In `example_gradients` the derivative of an example by the table is then held for the rows that
-    were read, [B, U, …], and not for the whole table, [B, V, …]. Elsewhere it is `tf.gather`. Keras
-    `Embedding` layers need nothing: they are read in this way by themselves.
+    Within `example_gradients`, the gradient of an example with respect to the table then has only
+    the rows that were read, [B, U, …], instead of the whole table, [B, V, …]. Elsewhere this is
+    `tf.gather`. Keras `Embedding` layers need no such call: they are always read in this way.
 
     Args:
         table: a Keras or TensorFlow variable [V, …].
-        ids: int, any shape; may repeat.
+        ids: int of any shape, possibly with repetitions.
 
     Returns:
         The rows, ids.shape + table.shape[1:].
@@ -74,16 +74,16 @@ def gather_rows(table: Any, ids: Any) -> tf.Tensor:
 def reading_rows(
     tape: tf.GradientTape, tables: Sequence[Any], model: Any = None
 ) -> Iterator[list[Read]]:
-    """Within it `gather_rows`, and the `Embedding` layers of `model`, read for this tape.
+    """A context in which `gather_rows` and the `Embedding` layers of `model` read for this tape.
 
     Yields:
-        The reads so far.
+        The list of look-ups so far.
     """
     reader = _Reader(tape, tables)
     token = _reader.set(reader)
     layers = [layer for layer in all_layers(model) if _looks_rows_up(layer)]
     for layer in layers:
-        # On the instance, and not by attribute, which Keras would track.
+        # In the instance's dict, because Keras would track an attribute.
         layer.__dict__["call"] = _embed(layer)
     try:
         yield reader.reads
@@ -94,7 +94,7 @@ def reading_rows(
 
 
 def _looks_rows_up(layer: Any) -> bool:
-    """Whether a layer does what `Embedding.call` does on a table that is one variable."""
+    """Whether a layer is an ordinary `Embedding` whose table is one variable."""
     return (
         isinstance(layer, keras.layers.Embedding)
         and type(layer).call is keras.layers.Embedding.call

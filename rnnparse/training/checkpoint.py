@@ -19,7 +19,7 @@ from rnnparse.models.parameters import Parameters
 
 @dataclass
 class TrainingState:
-    """What training needs to continue after an epoch, and what it has found so far.
+    """What training needs to continue after an epoch, and its results so far.
 
     Attributes:
         epoch: number of finished epochs.

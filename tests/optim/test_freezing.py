@@ -201,7 +201,7 @@ def test_patterns_that_match_nothing_are_errors() -> None:
         freeze(small(), ["lov"])
     with pytest.raises(ConfigError, match="no variable or layer matches 'lov'"):
         unfreeze(small(), ["lov"])
-    with pytest.raises(ConfigError, match="nothing has no variables yet: build it first"):
+    with pytest.raises(ConfigError, match="nothing has no variables yet; build it first"):
         freeze(keras.Sequential([layers.Dense(2)], name="nothing"), ["*"])
 
 

@@ -155,12 +155,12 @@ def test_the_factor_zero_drops_an_example() -> None:
     np.testing.assert_array_equal(drop_nonfinite()(gradients, losses)[0], kept[0])
 
 
-@pytest.mark.parametrize("manipulation", [clip_each(1.0), normalize_each()])
+@pytest.mark.parametrize("transform", [clip_each(1.0), normalize_each()])
 @pytest.mark.parametrize("value", [np.inf, np.nan, 1e30])
-def test_a_gradient_without_a_norm_is_not_hidden(manipulation: Any, value: float) -> None:
+def test_a_gradient_without_a_norm_is_not_hidden(transform: Any, value: float) -> None:
     """1e30: its square is beyond float32, by which the gradient would vanish."""
     gradients = [tf.constant([[value, 1.0], [3.0, 4.0]], tf.float32)]
-    found = manipulation(gradients, tf.zeros(2))[0].numpy()
+    found = transform(gradients, tf.zeros(2))[0].numpy()
     assert np.isnan(found[0]).all()
     np.testing.assert_allclose(found[1], [0.6, 0.8], rtol=1e-6)
 

@@ -61,7 +61,7 @@ def test_a_pattern_far_from_everything_names_the_first_names() -> None:
         match_names(["###"], names)
     with pytest.raises(ConfigError, match=r"known are NP, VP$"):
         match_names(["###"], ["NP", "VP", "NP"])
-    with pytest.raises(ConfigError, match="there is none at all"):
+    with pytest.raises(ConfigError, match="there are no names"):
         match_names(["*"], [])
 
 

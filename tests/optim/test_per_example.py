@@ -11,7 +11,7 @@ import pytest
 import tensorflow as tf
 
 from rnnparse.optim.per_example_model import (
-    Manipulation,
+    GradientTransform,
     PerExampleModel,
     clip_each,
     gather_rows,
@@ -254,7 +254,7 @@ def test_chains_of_manipulations_do_not_depend_on_the_chunk(chunk: int | None) -
     def own(gradients: Any, losses: tf.Tensor) -> list[tf.Tensor]:
         return [s + 0.5 * g for s, g in zip(sign()(gradients, losses), gradients, strict=True)]
 
-    chain: list[Manipulation] = [
+    chain: list[GradientTransform] = [
         normalize_each(),
         weight_each(hardest),
         own,

@@ -39,9 +39,9 @@ def random_gradients(seed: int, size: int = 5) -> Arrays:
     return arrays
 
 
-def apply(manipulation: Any, arrays: Arrays, losses: Any = (1.0, 2.0, 3.0, 4.0, 5.0)) -> Arrays:
+def apply(transform: Any, arrays: Arrays, losses: Any = (1.0, 2.0, 3.0, 4.0, 5.0)) -> Arrays:
     tensors = [tf.constant(a) for a in arrays]
-    return [np.asarray(g) for g in manipulation(tensors, tf.constant(losses, tf.float64))]
+    return [np.asarray(g) for g in transform(tensors, tf.constant(losses, tf.float64))]
 
 
 def flat(arrays: Arrays) -> np.ndarray:
@@ -90,7 +90,7 @@ def test_weights_are_given_or_computed_from_the_losses() -> None:
 
 @pytest.mark.parametrize("norm", [0.0, -1.0, float("nan")])
 def test_a_norm_to_clip_to_is_positive(norm: float) -> None:
-    with pytest.raises(ValueError, match="has to be positive"):
+    with pytest.raises(ValueError, match="must be positive"):
         clip_each(norm)
 
 

@@ -69,10 +69,10 @@ def test_clipping_makes_training_robust_to_outliers() -> None:
 @pytest.mark.parametrize(
     ("options", "message"),
     [
-        ({"chunk": 0}, "chunk is 0"),
+        ({"chunk": 0}, "chunk must be .*, not 0"),
         ({"reduction": "median"}, "unknown reduction 'median'; known are mean, sum"),
-        ({"jit_compile": True}, "leave jit_compile out"),
-        ({"loss": lambda y, p: tf.reduce_mean(p)}, "loss '<lambda>' gives one value for the"),
+        ({"jit_compile": True}, "omit jit_compile"),
+        ({"loss": lambda y, p: tf.reduce_mean(p)}, "loss '<lambda>' returns one value for the"),
         (
             {"loss": cross_entropy(reduction="mean_with_sample_weight")},
             "weights of the whole batch",

@@ -158,13 +158,13 @@ def half(losses: tf.Tensor) -> tf.Tensor:
 
 
 @pytest.mark.parametrize(
-    "manipulation",
+    "transform",
     [clip_each(0.5), normalize_each(), sign(), drop_nonfinite(), weight_each([1.0, 2.0])],
 )
-def test_manipulations_go_through_their_configs(manipulation: Any) -> None:
-    again = keras.saving.deserialize_keras_object(keras.saving.serialize_keras_object(manipulation))
+def test_manipulations_go_through_their_configs(transform: Any) -> None:
+    again = keras.saving.deserialize_keras_object(keras.saving.serialize_keras_object(transform))
     gradients, losses = [tf.constant([[3.0, -4.0], [0.0, 1.0]])], tf.zeros(2)
-    np.testing.assert_array_equal(again(gradients, losses)[0], manipulation(gradients, losses)[0])
+    np.testing.assert_array_equal(again(gradients, losses)[0], transform(gradients, losses)[0])
 
 
 def test_functions_of_ones_own_have_to_be_named_when_a_file_is_read(tmp_path: Path) -> None:

@@ -222,7 +222,7 @@ class Hoarder(keras.optimizers.SGD):
 def test_an_optimiser_whose_state_cannot_be_taken_along_is_refused() -> None:
     optimizer = Hoarder(0.1)
     optimizer.build(variables())
-    with pytest.raises(ConfigError, match=r"hoarder cannot be rebuilt: it keeps hoarder/a_hoard"):
+    with pytest.raises(ConfigError, match=r"hoarder cannot be rebuilt: hoarder/a_hoard"):
         rebuild_optimizer(optimizer, variables("a"))
 
 
@@ -230,7 +230,7 @@ def test_a_multi_optimiser_that_chooses_by_a_function_is_refused() -> None:
     inner = keras.optimizers.SGD(0.1)
     optimizer = keras.optimizers.MultiOptimizer(lambda variable: inner)
     optimizer.build(variables())
-    with pytest.raises(ConfigError, match="give it an OptimizerMap"):
+    with pytest.raises(ConfigError, match="use an OptimizerMap"):
         rebuild_optimizer(optimizer, variables("a"))
 
 

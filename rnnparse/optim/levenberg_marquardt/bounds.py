@@ -1,4 +1,4 @@
-"""Bounds on parameters: which of them hold a step back, and where it ends."""
+"""Bounds on parameters."""
 
 from __future__ import annotations
 
@@ -11,16 +11,16 @@ Bound = tuple[Any, Any] | None
 
 
 class Bounds:
-    """A box, the least and the greatest value of each parameter.
+    """A lower and an upper bound for each parameter.
 
     Args:
-        bounds: for each variable None, or its least and greatest values: numbers, or arrays that
-            broadcast to it; -inf and inf for none.
+        bounds: for each variable None, or a lower and an upper bound: numbers, or arrays that
+            broadcast to it; -inf and inf mean no bound.
         names, shapes: of the variables.
-        dtypes: of the variables; bounds that these cannot hold are rounded inwards.
+        dtypes: of the variables; bounds that a dtype cannot represent are rounded inwards.
 
     Raises:
-        ValueError: a bound is NaN, a least value above the greatest, or of another shape.
+        ValueError: a bound is NaN or has another shape, or a lower bound is above the upper one.
     """
 
     def __init__(
@@ -33,7 +33,7 @@ class Bounds:
         if len(bounds) != len(shapes):
             raise ValueError(
                 f"bounds has {len(bounds)} entries for {len(shapes)} variables; give a pair or "
-                "None for each"
+                "None for each variable"
             )
         sides = [
             _pair((-np.inf, np.inf) if bound is None else bound, name, shape, dtype)
@@ -43,11 +43,11 @@ class Bounds:
         self._greatest = np.concatenate([greatest for _, greatest in sides])
 
     def clip(self, parameters: np.ndarray) -> np.ndarray:
-        """The nearest point of the box, [P]."""
+        """The nearest point within the bounds, [P]."""
         return np.clip(parameters, self._least, self._greatest)
 
     def held(self, parameters: np.ndarray, gradient: np.ndarray) -> np.ndarray:
-        """bool [P]: at a bound that the way down, −gradient, leads across."""
+        """bool [P]: the parameters at a bound that −gradient would cross."""
         below = (parameters <= self._least) & (gradient > 0)
         return below | ((parameters >= self._greatest) & (gradient < 0))
 
@@ -64,13 +64,14 @@ def _pair(
         ) from None
     if not np.all(least <= greatest):
         raise ValueError(
-            f"bounds of {name}: the least value must not be above the greatest, and neither be NaN"
+            f"bounds of {name}: a lower bound must not be above its upper bound, and no bound may "
+            "be NaN"
         )
     return _inwards(least, dtype, np.inf), _inwards(greatest, dtype, -np.inf)
 
 
 def _inwards(bound: np.ndarray, dtype: Any, towards: float) -> np.ndarray:
-    """The bound as a variable holds it, flat in float64, not outside of the exact one."""
+    """The bound as the dtype represents it, rounded inwards; flat, in float64."""
     with np.errstate(over="ignore"):
         stored = bound.ravel().astype(dtype)
     outside = stored < bound.ravel() if towards > 0 else stored > bound.ravel()

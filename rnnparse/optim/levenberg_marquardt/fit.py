@@ -39,48 +39,49 @@ def fit_least_squares(
 ) -> MinimizeResult:
     """Fit the trainable weights of a model: ½ Σ w_i ‖model(x_i) − y_i‖² + ½ Σ l θ².
 
-    The model need be neither compiled nor built, and may be of any kind: Sequential, functional or
-    a subclass. It is called with `training=False`: dropout is off, and batch normalisation keeps
-    its moving statistics and learns its scale and offset alone. The prediction for an example must
-    not depend on the others in its batch. Whatever ends the fit, Ctrl-C too, the model stays at
-    the last step that was accepted.
+    The model may be Sequential, functional or a subclass, and need be neither compiled nor built.
+    It is called with `training=False`: dropout is off, and batch normalization keeps its moving
+    statistics and learns only its scale and offset. The prediction for an example must not depend
+    on the others in its batch. However the fit ends, also by Ctrl-C, the model keeps the weights of
+    the last accepted step.
 
     With minibatches the residuals are scaled by √(N / batch), so that each batch estimates the
-    whole objective. A step fits its batch as far as μ lets it: where a batch has fewer residuals
-    than there are parameters, give a `damping_range` whose least μ is about the number of batches.
+    whole objective. A step fits its batch as closely as μ permits. If a batch has fewer residuals
+    than the model has parameters, set the minimum of `damping_range` to about the number of
+    batches.
 
     Args:
         model: its weights change in place.
-        x: [N, …], or a nest of such arrays, as the model takes it.
+        x: [N, …], or a nest of such arrays, as for the model.
         y: targets in the shape of the predictions, [N, …]; [N] for predictions [N, 1]. The real
-            and imaginary parts of complex ones count as residuals of their own.
-        sample_weight: w ≥ 0, [N]; default 1. An example of weight 0 may hold NaN.
-        batch_size: examples a step; None for all.
-        epochs: passes over the data; with all examples in a batch, the most steps.
-        loss: `huber`, `soft_l1` or `cauchy` in place of squares, so that outliers count for less,
-            as SciPy's `least_squares` defines them; see `rnnparse.optim.robust`.
-        loss_scale: the residual from which on they do, as `f_scale` there.
-        bounds: by pattern of the variables' or layers' names (see `rnnparse.freeze`) the least and
-            the greatest value, numbers or arrays that broadcast to the variable.
+            and imaginary parts of complex targets are separate residuals.
+        sample_weight: w ≥ 0, [N]; default 1. An example of weight 0 may contain NaN.
+        batch_size: examples per step; None for all.
+        epochs: passes over the data; with all examples in a batch, the maximum number of steps.
+        loss: `huber`, `soft_l1` or `cauchy` instead of squares, so that outliers count for less, as
+            defined by SciPy's `least_squares`; see `rnnparse.optim.robust`.
+        loss_scale: the residual above which they count for less, as `f_scale` there.
+        bounds: a lower and an upper bound (numbers or arrays that broadcast to the variable) by
+            pattern of the variables' or layers' names; see `rnnparse.freeze`.
         validation_data: (x, y) or (x, y, sample_weight), whose loss is logged after each epoch.
-        callbacks: Keras callbacks, or functions called with an epoch, from 0, and its logs; the
-            fit ends when a callback sets `model.stop_training` or a function returns True. The
-            logs are `loss`, the objective after a step over N, in the mean over an epoch's steps,
-            and `val_loss`, without the L2 term.
-        progress: whether to show a bar on standard error, once the fit takes more than 2 seconds.
-        tolerances: when to stop; used where a batch holds all examples.
-        seed: of the order of examples.
-        chunk: residuals differentiated at once, which bounds the memory of the tape.
+        callbacks: Keras callbacks, or functions of an epoch (counted from 0) and its logs. The fit
+            ends if a callback sets `model.stop_training` or a function returns True. The logs are
+            `loss`, the objective after a step over N, averaged over the steps of an epoch, and
+            `val_loss`, without the L2 term.
+        progress: whether to show a bar on standard error once the fit takes more than 2 seconds.
+        tolerances: when to stop; only used if a batch has all examples.
+        seed: seed of the order of examples.
+        chunk: number of residuals to differentiate at once, which limits the memory of the tape.
         settings: of `LevenbergMarquardt`: damping, damping_range, l2, acceleration, memory_limit.
 
     Returns:
-        Why it ended, the cost on all examples, all steps, and the logs of all epochs.
+        The reason why the fit ended, the cost on all examples, all steps, and all logs.
 
     Raises:
-        ValueError: shapes do not fit; numbers are not finite; the model has losses of its own
-            (regularisers, `add_loss`) or constraints, which are not least squares; or as
+        ValueError: shapes do not match; numbers are not finite; the model has other losses
+            (regularizers, `add_loss`) or constraints; or as for `LevenbergMarquardt.step`.
+        ConfigError: the loss is unknown; a pattern matches nothing; or as for
             `LevenbergMarquardt.step`.
-        ConfigError: another loss; a pattern that matches nothing; or as `LevenbergMarquardt.step`.
 
     Example:
         >>> model = keras.Sequential([keras.layers.Dense(8, "tanh"), keras.layers.Dense(1)])
@@ -122,7 +123,7 @@ def fit_least_squares(
 
 
 def _batches(count: int, size: int, epoch: int, seed: int) -> Iterator[np.ndarray]:
-    """Indices of examples for each step; in their own order where a batch holds all."""
+    """Indices of the examples of each step, shuffled unless a batch has all examples."""
     order = np.arange(count)
     if size < count:
         np.random.default_rng([seed, epoch]).shuffle(order)
@@ -145,7 +146,7 @@ def _validation(
 
 
 def _bounds(model: keras.Model, bounds: Mapping[str, tuple[Any, Any]] | None) -> list[Bound] | None:
-    """For each trainable variable its bounds."""
+    """The bounds of each trainable variable."""
     if bounds is None:
         return None
     of: dict[int, Bound] = {}
@@ -153,7 +154,7 @@ def _bounds(model: keras.Model, bounds: Mapping[str, tuple[Any, Any]] | None) ->
         for variable in matched_variables(model, [pattern]):
             if id(variable) in of:
                 raise ConfigError(
-                    f"bounds: two patterns match {variable.path}; make one of them narrower"
+                    f"bounds: two patterns match {variable.path}; make them more specific"
                 )
             of[id(variable)] = bound
     return [of.get(id(variable)) for variable in model.trainable_variables]

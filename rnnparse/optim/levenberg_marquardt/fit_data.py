@@ -1,4 +1,4 @@
-"""Data of least-squares fits: checked once, without what counts for nothing."""
+"""The checked data of least-squares fits."""
 
 from __future__ import annotations
 
@@ -15,18 +15,18 @@ _EXAMPLES = 512  # predicted at once
 
 
 class FitData:
-    """Residuals and Jacobian of a model on some examples, each in parts that bound the memory.
+    """Residuals and Jacobian of a model on some examples, computed in parts to limit memory.
 
-    Examples of weight 0 are left out, whatever their x and y, so that `len` counts the others.
+    Examples of weight 0 are dropped, whatever their x and y; `len` counts the others.
 
     Args:
         model: called with `training=False`.
         x, y, sample_weight: as for `rnnparse.fit_least_squares`.
         loss, scale: see `rnnparse.optim.robust`.
-        chunk: residuals differentiated at once.
+        chunk: number of residuals to differentiate at once.
 
     Raises:
-        ValueError: shapes do not fit, or numbers are not finite; the message names the argument.
+        ValueError: shapes do not match, or numbers are not finite; the message names the argument.
     """
 
     def __init__(
@@ -44,7 +44,7 @@ class FitData:
         if not inputs or not all(array.ndim and len(array) for array in inputs):
             raise ValueError(
                 "x must be an array [N, …] of at least one example, or a nest of such arrays; "
-                "neither rows in lists nor a data set"
+                "lists of rows and data sets are not supported"
             )
         predictions = model(_take(x, np.arange(1)), training=False)
         if not tf.is_tensor(predictions):
@@ -53,12 +53,11 @@ class FitData:
         weight = _weights(sample_weight, len(inputs[0]))
         if {len(array) for array in (*inputs, weight)} != {len(y) if y.ndim else -1}:
             raise ValueError(
-                "x, y and sample_weight must be of the same length, and weights one number for "
-                "each example"
+                "x, y and sample_weight must have the same length, with one weight for each example"
             )
         used = np.flatnonzero(weight)
         if not len(used):
-            raise ValueError("every sample_weight is 0; give a positive one to some example")
+            raise ValueError("every sample_weight is 0; at least one must be positive")
         self._weight, self._x = weight[used], tf.nest.map_structure(lambda array: array[used], x)
         is_complex = np.iscomplexobj(y) or predictions.dtype.is_complex
         self._y = _like(y[used].astype(np.complex128 if is_complex else np.float64), predictions)
@@ -101,17 +100,17 @@ class FitData:
 
 
 def check_model(model: keras.Model) -> None:
-    """Raise ValueError where the model's objective is more than a sum of squares."""
+    """Raise ValueError if the objective of the model is more than a sum of squares."""
     if model.losses:
         raise ValueError(
-            "the model has losses of its own (regularisers or add_loss), which are not sums of "
-            "squared residuals; take them out, and give l2= for an L2 term"
+            "the model has other losses (regularizers or add_loss), which are not sums of squared "
+            "residuals; remove them, and set l2= for an L2 term"
         )
     bound = [v.path for v in model.trainable_variables if v.constraint is not None]
     if bound:
         raise ValueError(
-            f"constraints are not kept: take them from {', '.join(bound)}, and give bounds= for "
-            "the least and greatest values of weights"
+            f"constraints are not supported: remove those of {', '.join(bound)}, and set bounds= "
+            "for lower and upper bounds of weights"
         )
 
 
@@ -126,27 +125,27 @@ def _weights(sample_weight: Any, count: int) -> np.ndarray:
     weight = np.asarray(sample_weight)
     if np.iscomplexobj(weight) or weight.ndim != 1:
         raise ValueError(
-            "sample_weight must be one real number for each example, of the same length as x, not "
-            f"an array of shape {weight.shape} and dtype {weight.dtype}"
+            "sample_weight must be a vector of real numbers of the same length as x, not of shape "
+            f"{weight.shape} and dtype {weight.dtype}"
         )
     weight = weight.astype(np.float64)
     if not np.all((weight >= 0) & np.isfinite(weight)):
         place = np.flatnonzero(~((weight >= 0) & np.isfinite(weight)))[0]
         raise ValueError(
-            "sample_weight must be finite and not negative, of the same length as x; that of "
+            "sample_weight must be finite and not negative; that of "
             f"example {place} is {weight[place]}"
         )
     return weight
 
 
 def _like(y: np.ndarray, predictions: Any) -> np.ndarray:
-    """Targets in the shape of predictions, which nothing may broadcast."""
+    """Targets in the shape of the predictions, without broadcasting."""
     shape = tuple(predictions.shape[1:])
     if shape == (*y.shape[1:], 1):
         y = y[..., None]
     if y.shape[1:] != shape:
         raise ValueError(
-            f"targets of shape {('N', *y.shape[1:])}, but predictions of {('N', *shape)}"
+            f"the targets have shape {('N', *y.shape[1:])}, but the predictions {('N', *shape)}"
         )
     return y
 
@@ -158,6 +157,6 @@ def _check_finite(x: Any, y: np.ndarray, used: np.ndarray) -> None:
         bad = ~np.isfinite(array).reshape(len(array), -1).all(axis=1)
         if bad.any():
             raise ValueError(
-                f"{name} of example {used[bad][0]} is not finite, nor of {bad.sum() - 1} others; "
-                "take these out, or give them a sample_weight of 0"
+                f"{name} of example {used[bad][0]} is not finite ({bad.sum()} in all); remove such "
+                "examples, or set their sample_weight to 0"
             )

@@ -1,4 +1,4 @@
-"""What watches a least-squares fit: a progress bar, Keras callbacks, and functions."""
+"""Monitoring of least-squares fits: a progress bar, Keras callbacks, and functions."""
 
 from __future__ import annotations
 
@@ -9,28 +9,28 @@ from tqdm import tqdm
 
 from rnnparse._tensorflow import keras
 
-_SECONDS = 2.0  # before a bar is shown
+_SECONDS = 2.0  # before the bar appears
 
 Function = Callable[[int, dict[str, float]], Any]
 Callback = Any  # of Keras, or a function
 
 
 class FitMonitor:
-    """Calls back as `keras.Model.fit` does, and keeps the logs.
+    """Calls callbacks like `keras.Model.fit`, and collects the logs.
 
     Attributes:
-        logs: lists with a number for each epoch, by name.
+        logs: lists with one number per epoch, by name.
 
     Args:
-        model: whose callbacks they are; `model.stop_training` ends the fit.
-        callbacks: Keras callbacks, or functions of an epoch, from 0, and its logs, which end the
-            fit by returning True.
-        epochs: how many there are at most.
-        steps: of an epoch.
-        progress: whether to show a bar on standard error, once a fit takes more than 2 seconds.
+        model: the model of the callbacks; `model.stop_training` ends the fit.
+        callbacks: Keras callbacks, or functions of an epoch (counted from 0) and its logs, which
+            end the fit by returning True.
+        epochs: maximum number of epochs.
+        steps: steps per epoch.
+        progress: whether to show a bar on standard error once a fit takes more than 2 seconds.
 
     Raises:
-        ValueError: a callback is neither.
+        ValueError: a callback is neither of these.
     """
 
     def __init__(

@@ -1,4 +1,4 @@
-"""Jacobians of functions of Keras variables by GradientTape, some rows at a time."""
+"""Jacobians of functions of Keras variables by GradientTape, in blocks of rows."""
 
 from __future__ import annotations
 
@@ -17,14 +17,14 @@ _ROWS = 512  # of the Jacobian that are multiplied at once, or more
 
 
 class TapeJacobian:
-    """J [B, P] of residuals [B] by P parameters, in blocks of rows that bound the tape's memory.
+    """J [B, P] of residuals [B] for P parameters, in blocks of rows that limit the tape's memory.
 
-    A `tf.function` is differentiated in a graph that is kept until another function comes. Any
+    A `tf.function` is differentiated in a graph, which is kept until another function follows. Any
     other function is differentiated eagerly, for which TensorFlow makes a new graph each time.
 
     Args:
-        variables: TensorFlow variables; J has their entries as columns, in this order.
-        chunk: rows of a block, the last one of a function but for fewer.
+        variables: TensorFlow variables; their entries are the columns of J, in this order.
+        chunk: rows per block; the last block may have fewer.
 
     Example:
         >>> x = tf.Variable([1.0, 2.0])
@@ -50,7 +50,7 @@ class TapeJacobian:
             data: nests of tensors.
 
         Raises:
-            ValueError: the residuals depend on none of the variables.
+            ValueError: the residuals do not depend on any of the variables.
         """
         function, rows = self._kept
         if function is not residuals:
@@ -68,14 +68,14 @@ def is_traced(function: Any) -> bool:
 
 
 def real_parts(values: tf.Tensor) -> tf.Tensor:
-    """Flat; real and imaginary parts of complex values by turns."""
+    """Flatten; alternate real and imaginary parts of complex values."""
     if values.dtype.is_complex:
         values = tf.stack([tf.math.real(values), tf.math.imag(values)], axis=-1)
     return tf.reshape(values, [-1])
 
 
 def real_rows(values: np.ndarray) -> np.ndarray:
-    """float64, [2 B, …] for complex values [B, …]: real and imaginary parts by turns."""
+    """float64; [2 B, …] for complex [B, …], with alternating real and imaginary parts."""
     if not np.iscomplexobj(values):
         return np.asarray(values, np.float64)
     parts = np.stack([values.real, values.imag], axis=1)
@@ -96,7 +96,7 @@ def _rows(
     parts = tape.jacobian(chosen, variables)
     if all(part is None for part in parts):
         raise ValueError(
-            "the residuals depend on none of the variables: were they computed outside TensorFlow?"
+            "the residuals do not depend on the variables: were they computed outside TensorFlow?"
         )
     height = tf.shape(chosen)[0]
     columns = [
@@ -109,17 +109,17 @@ def _rows(
 
 
 def checked_blocks(blocks: Blocks, residuals: int, parameters: int) -> Iterator[np.ndarray]:
-    found = 0
+    rows = 0
     for block in [blocks] if hasattr(blocks, "shape") else blocks:
         block = real_rows(np.asarray(block))
         if block.ndim != 2 or block.shape[1] != parameters:
-            raise ValueError(f"a Jacobian of shape {block.shape}, but {parameters} parameters")
-        found += len(block)
-        if found > residuals:
+            raise ValueError(f"the Jacobian has shape {block.shape} for {parameters} parameters")
+        rows += len(block)
+        if rows > residuals:
             break
         yield block
-    if found != residuals:
-        raise ValueError(f"a Jacobian of {found} rows, but {residuals} residuals")
+    if rows != residuals:
+        raise ValueError(f"the Jacobian has {rows} rows, but there are {residuals} residuals")
 
 
 def whole_jacobian(blocks: Blocks, residuals: int, parameters: int) -> np.ndarray:
@@ -133,7 +133,7 @@ def whole_jacobian(blocks: Blocks, residuals: int, parameters: int) -> np.ndarra
 
 
 def merged_blocks(blocks: Iterator[np.ndarray]) -> Iterator[np.ndarray]:
-    """Blocks of some size, as many small products take longer than a large one."""
+    """Merge small blocks, because many small products take longer than a large one."""
     waiting: list[np.ndarray] = []
     for block in blocks:
         waiting.append(block)

@@ -25,62 +25,61 @@ from rnnparse.optim.levenberg_marquardt.trust_region import TrustRegion, shrinka
 Residuals = Callable[..., Any]
 Jacobian = Callable[..., Blocks]
 
-# A reduction by a smaller part of the cost is lost in rounding.
+# A smaller relative reduction of the cost is lost in rounding.
 _VISIBLE = np.finfo(np.float64).eps
 
-# Of geodesic acceleration: the part of a step at which it is measured, how much of the parameters
-# a step may be at most (further away a second-order term says nothing), and by how much of its
-# length it may be bent (the values of Transtrum & Sethna).
+# Of geodesic acceleration: the share of a step at which it is evaluated, the largest relative step
+# to which it applies (further away a second-order term is not reliable), and the largest relative
+# correction (the values of Transtrum & Sethna).
 _PART, _FAR, _BENT = 0.1, 0.1, 0.75
 
 
 class LevenbergMarquardt:
-    """Minimises ½ ‖r(θ)‖² + ½ Σ l θ² over variables θ, within bounds if there are any.
+    """Minimizes ½ ‖r(θ)‖² + ½ Σ l θ² over variables θ, optionally within bounds.
 
-    A step δ solves (JᵀJ + L + μ D) δ = −(Jᵀr + L θ), J the Jacobian of r and L = diag(l), in
-    float64: from a QR decomposition of J for up to 128 parameters, else by Cholesky in the smaller
-    of parameter and residual space. D is Marquardt's scaling diag(JᵀJ) + L, by which the units of
-    the parameters do not matter, or rather the largest that it has been, as in MINPACK: saturated
-    units of a network would else run away.
+    A step δ solves (JᵀJ + L + μ D) δ = −(Jᵀr + L θ) in float64, where J is the Jacobian of r and
+    L = diag(l). For up to 128 parameters a QR decomposition of J is used, otherwise Cholesky in the
+    smaller of parameter and residual space. D is Marquardt's scaling diag(JᵀJ) + L, which makes the
+    units of the parameters irrelevant. As in MINPACK, it is the maximum over all points so far;
+    otherwise saturated units of a network would diverge.
 
     μ is chosen so that the step stays within a trust region ‖√D δ‖ ≤ Δ, as in MINPACK. A step that
-    lowers the cost is accepted. Δ doubles where the cost fell as predicted, and shrinks, two- to
-    tenfold, where it did not. Residuals that are not finite count as a higher cost. The cost is
-    that of the values as stored: variables of float32 are rounded before they are judged.
+    lowers the cost is accepted. Δ doubles if the cost falls as predicted, and shrinks by a factor
+    of two to ten if it does not. Residuals that are not finite count as a higher cost. The cost is
+    evaluated for the values as stored, after rounding float32 variables.
 
-    Steps of at most a tenth of ‖√D θ‖ are bent by geodesic acceleration, half of the second-order
-    term along δ, at the price of one more evaluation of r. In curved valleys, as those of networks,
-    this saves most of the steps.
+    Steps of at most a tenth of ‖√D θ‖ are corrected by geodesic acceleration: half the second-order
+    term along δ, for one more evaluation of r. In curved valleys, as networks have, this saves most
+    of the steps.
 
-    Where r has kinks, as the hinge has, J is an element of its generalised Jacobian, and the
-    method a semismooth Gauss–Newton method; turn the acceleration off there. With a minibatch a
-    step fits that batch: keep μ from falling with `damping_range`, else each step forgets the
-    batches before.
+    If r has kinks, as the hinge has, J is an element of its generalized Jacobian, and this is a
+    semismooth Gauss–Newton method; turn the acceleration off then. On a minibatch a step fits that
+    batch. Set `damping_range` to keep μ from falling, or each step forgets the previous batches.
 
-    Parameters at a bound that the way down leads across are held for a step; the others' step is
-    cut off at their bounds. Variables that begin outside are moved to the nearest bound.
+    A parameter at a bound is held for a step if descent would cross the bound; the steps of the
+    others end at their bounds. Variables that start out of bounds are moved to the nearest bound.
 
-    The real and imaginary parts of complex residuals count as residuals of their own.
+    The real and imaginary parts of complex residuals are separate residuals.
 
     Attributes:
         damping: μ of the last step.
 
     Args:
         variables: Keras or TensorFlow variables of any float dtype.
-        damping: μ of the first step, whose length is the first Δ; None for as much as keeps that
-            step within ‖√D θ‖.
-        damping_range: the least and the greatest μ. A step is given up above the greatest; the
-            trust region is then as before.
+        damping: μ of the first step, whose length is the first Δ; None to choose it so that this
+            step stays within ‖√D θ‖.
+        damping_range: the minimum and maximum of μ. A step that would need a larger μ is given up,
+            and the trust region is not changed.
         l2: l, a number, or for each variable a number or an array that broadcasts to it.
-        bounds: for each variable None or a pair, its least and greatest values, each a number or an
+        bounds: for each variable None or a pair of a lower and an upper bound, each a number or an
             array that broadcasts to it; None for no bounds at all.
-        acceleration: whether to bend the steps. It needs J as a whole, and is left out where
-            `memory_limit` has no room for that.
-        memory_limit: bytes that the equations may take.
-        chunk: residuals differentiated at once, which bounds the memory of the tape.
+        acceleration: whether to use geodesic acceleration. It needs the whole J, and is omitted if
+            that exceeds `memory_limit`.
+        memory_limit: maximum memory of the equations in bytes.
+        chunk: number of residuals to differentiate at once, which limits the memory of the tape.
 
     Raises:
-        ValueError: an argument out of range.
+        ValueError: an argument is out of range.
 
     Reference:
         Marquardt (1963), An Algorithm for Least-Squares Estimation of Nonlinear Parameters;
@@ -111,7 +110,7 @@ class LevenbergMarquardt:
     ) -> None:
         self._variables = [tensorflow_variable(variable) for variable in variables]
         if not self._variables or not all(v.dtype.is_floating for v in self._variables):
-            raise ValueError("needs at least one variable, and only such of a float dtype")
+            raise ValueError("needs at least one variable, and only variables of a float dtype")
         self._cautious = damping is None
         damping = damping_range[0] if damping is None else damping
         if not 0 < damping_range[0] <= damping <= damping_range[1] < np.inf:
@@ -123,12 +122,12 @@ class LevenbergMarquardt:
         shapes = [tuple(v.shape) for v in self._variables]
         names = [getattr(v, "path", v.name) for v in variables]
         self._bounds = None if bounds is None else Bounds(bounds, names, shapes, dtypes)
-        # Differences of r, at a tenth of a step, must stand out from the variables' rounding.
+        # Differences of r at a tenth of a step must be larger than the rounding of the variables.
         self._near = 1e4 * max(float(np.finfo(dtype).eps) for dtype in dtypes)
         self.damping_range = damping_range
         self._region = TrustRegion(np.inf, float(damping))
         self._largest = np.zeros(len(self._l2))
-        self._values: np.ndarray | None = None  # r where the last step ended
+        self._values: np.ndarray | None = None  # r at the end of the last step
         self._acceleration, self._memory_limit = acceleration, memory_limit
         self._tape = TapeJacobian(self._variables, chunk)
 
@@ -144,25 +143,25 @@ class LevenbergMarquardt:
         *,
         fresh: bool = True,
     ) -> StepResult:
-        """One step, on a whole problem or on a minibatch of it.
+        """Take one step, on a whole problem or on a minibatch.
 
         Args:
-            residuals: gives r as a tensor or array of any shape; called with `data`. A
-                `tf.function` is differentiated many times faster than another function, see
+            residuals: called with `data`; returns r as a tensor or array of any shape. A
+                `tf.function` is differentiated many times faster than other functions, see
                 `TapeJacobian`.
-            jacobian: gives J, float [B, P], or its rows in blocks, columns in the order of the
-                variables, each flattened; called with `data`. Default: by tape.
-            data: arguments of the two, tensors or nests of them.
-            fresh: whether r may have changed since the last step left it. False saves an
-                evaluation, where residuals, data, and variables are the same as then.
+            jacobian: called with `data`; returns J, float [B, P], or its rows in blocks, with the
+                columns in the order of the variables, each flattened. By default a tape is used.
+            data: arguments of both functions, tensors or nests of them.
+            fresh: whether r may have changed since the last step. False saves an evaluation if
+                residuals, data and variables are unchanged.
 
         Returns:
-            What was done; where nothing was, see `Tolerances.reached` for why.
+            The result; `Tolerances.reached` says why a step was not possible.
 
         Raises:
-            ValueError: residuals or derivatives are not finite before the step, there are none,
-                they depend on no variable, or the Jacobian has another shape.
-            ConfigError: the equations would take more than `memory_limit`.
+            ValueError: there are no residuals; residuals or derivatives are not finite before the
+                step, or do not depend on the variables; or the Jacobian has another shape.
+            ConfigError: the equations would need more than `memory_limit`.
 
         Example:
             >>> @tf.function
@@ -200,12 +199,12 @@ class LevenbergMarquardt:
         steps: int = 200,
         tolerances: Tolerances = Tolerances(),  # noqa: B008
     ) -> MinimizeResult:
-        """Steps until a tolerance is reached.
+        """Take steps until a tolerance is reached.
 
         Args:
-            residuals, jacobian: as for `step`; `residuals` is traced once, as a `tf.function`
-                without AutoGraph, unless a Jacobian is given.
-            steps: at most so many, at least 1.
+            residuals, jacobian: as for `step`. Without a Jacobian, `residuals` is traced once as a
+                `tf.function` without AutoGraph.
+            steps: maximum number of steps, at least 1.
             tolerances: when to stop.
 
         Raises:
@@ -223,24 +222,24 @@ class LevenbergMarquardt:
         return MinimizeResult(reason or "steps", history[-1].cost, history)
 
     def state(self) -> list[np.ndarray]:
-        """Δ [], μ [] and D [P], float64: what a checkpoint needs besides the variables."""
+        """Δ [], μ [] and D [P] in float64: the state for a checkpoint, besides the variables."""
         region = self._region
         return [np.array(region.radius), np.array(region.damping), self._largest.copy()]
 
     def restore(self, state: Sequence[np.ndarray]) -> None:
-        """Go on from a `state`.
+        """Continue from a `state`.
 
         Raises:
-            ValueError: it is of an optimiser of other variables.
+            ValueError: the state belongs to an optimizer of other variables.
         """
         if len(state) != 3 or np.shape(state[2]) != self._largest.shape:
-            raise ValueError("the state is of an optimiser of other variables")
+            raise ValueError("the state belongs to an optimizer of other variables")
         radius, damping, largest = state
         self._region = TrustRegion(float(radius), float(damping))
         self._largest = np.array(largest, np.float64)
 
     def cost(self, residuals: Residuals, data: Sequence[Any] = ()) -> float:
-        """½ ‖r‖² + ½ Σ l θ² at the present values; arguments as for `step`."""
+        """½ ‖r‖² + ½ Σ l θ² for the current values; arguments as for `step`."""
         parameters = _flat([variable.numpy() for variable in self._variables])
         return self._evaluate(functools.partial(residuals, *data), parameters)[1]
 
@@ -252,7 +251,7 @@ class LevenbergMarquardt:
         values: np.ndarray,
         start: np.ndarray,
     ) -> NormalEquations:
-        """The equations at θ = start, without the parameters that a bound holds."""
+        """The equations at θ = start, without parameters that are held at a bound."""
         need = memory_needed(len(values), len(start), self._memory_limit)
         whole = need + 8 * values.size * start.size
         keep = self._acceleration and whole <= self._memory_limit
@@ -277,7 +276,7 @@ class LevenbergMarquardt:
         values: np.ndarray,
         cost: float,
     ) -> StepResult:
-        """Shrink the trust region until the cost falls, or cannot be seen to fall any more."""
+        """Shrink the trust region until the cost falls, or cannot fall visibly any more."""
         region, size = copy.copy(self._region), equations.length(start)
         least = max(self.damping_range[0], equations.floor)
         if np.isinf(region.radius):  # the first step ever
@@ -291,7 +290,7 @@ class LevenbergMarquardt:
             predicted = equations.predicted(step, damping)
             lost, free = predicted <= _VISIBLE * cost, damping <= least
             if lost and not free and not tries and np.isfinite(region.radius):
-                region.radius *= 10  # as nothing can be learnt from so short a step
+                region.radius *= 10  # so short a step shows nothing
                 continue
             trial = TrialStep(damping, step, predicted, size)
             tries.append(trial)
@@ -317,7 +316,7 @@ class LevenbergMarquardt:
         start: np.ndarray,
         values: np.ndarray,
     ) -> None:
-        """Move by the step, bent and cut off at bounds, and evaluate the cost there."""
+        """Take the step, with acceleration and within the bounds, and evaluate the cost there."""
         with np.errstate(over="ignore", invalid="ignore"):
             step = trial.step
             if self._acceleration and self._near <= trial.relative(equations) <= _FAR:
@@ -339,7 +338,7 @@ class LevenbergMarquardt:
         start: np.ndarray,
         values: np.ndarray,
     ) -> np.ndarray:
-        """Half of the geodesic acceleration [P], or 0 where the path bends too much for it."""
+        """Half the geodesic acceleration [P], or 0 if the path bends too much for it."""
         none = np.zeros(len(start))
         if equations.jacobian is None:
             return none
@@ -354,7 +353,7 @@ class LevenbergMarquardt:
         return half if bent else none
 
     def _move(self, parameters: np.ndarray) -> np.ndarray:
-        """Set the variables; returns θ as they hold it."""
+        """Set the variables; return θ as stored."""
         parts = np.split(parameters, np.cumsum(self._sizes)[:-1])
         for variable, part in zip(self._variables, parts, strict=True):
             value = part.reshape(variable.shape).astype(variable.dtype.as_numpy_dtype)
@@ -389,7 +388,7 @@ def _weights(l2: Any, variables: Sequence[tf.Variable]) -> np.ndarray:
 
 
 def _sum_squares(values: np.ndarray) -> float:
-    # Unlike a dot product its value, and mostly its time, do not depend on the number of threads.
+    # Unlike for a dot product, the value does not depend on the number of threads.
     return float(np.sum(np.square(values)))
 
 

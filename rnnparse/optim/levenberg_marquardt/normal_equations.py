@@ -4,9 +4,8 @@ A step δ of Levenberg–Marquardt minimises ½ ‖r + J δ‖² + ½ Σ l (θ +
 
     (JᵀJ + L + μ D) δ = −g,      g = Jᵀr + L θ,      L = diag(l)
 
-for B residuals r, P parameters θ and a weight l of an L2 term for each parameter, which acts as a
-residual √l θ without being one. D is the largest diag(JᵀJ) + L of all points so far. All in
-float64.
+for B residuals r, P parameters θ and an L2 weight l for each parameter, which acts like a residual
+√l θ. D is the largest diag(JᵀJ) + L of all points so far. Everything is in float64.
 """
 
 from __future__ import annotations
@@ -26,23 +25,23 @@ from rnnparse.optim.levenberg_marquardt.jacobian import (
     whole_jacobian,
 )
 
-_SINGULAR = 1e-9  # the least of pivots over the greatest, where rows may depend on each other
-_DEPENDENT = 1e-8  # a μ for such rows: rounding and μ then change the step alike
-_SMALL = 128  # parameters for which reflections cost less than what surrounds them
+_SINGULAR = 1e-9  # ratio of pivots below which rows may depend on each other
+_DEPENDENT = 1e-8  # μ for such rows: rounding and μ then change the step equally
+_SMALL = 128  # number of parameters up to which the QR decomposition is cheap
 _COLUMNS = 4096  # of the Jacobian that are scaled at once
 
 
 class NormalEquations(ABC):
-    """The equations at one point, to be solved for any damping.
+    """The equations at one point, which can be solved for any damping.
 
     Attributes:
         gradient: g [P], of ½ ‖r‖² + ½ Σ l θ².
         diagonal: diag(JᵀJ) + L [P].
         largest: D [P].
-        scale: D, but 1 where D is 0, so that the system is positive definite. Such a parameter
-            has no influence on the residuals and is not in the L2 term; its step is 0.
-        jacobian: J [B, P] where it is kept as a whole, or None.
-        floor: the least μ for which rounding does not spoil the step.
+        scale: D with 1 in place of 0, so that the system is positive definite. A parameter with
+            D = 0 has no influence on the cost, and its step is 0.
+        jacobian: J [B, P] if it is kept as a whole, or None.
+        floor: the smallest μ for which rounding does not spoil the step.
     """
 
     gradient: np.ndarray
@@ -60,8 +59,8 @@ class NormalEquations(ABC):
         bad = np.count_nonzero(~np.isfinite(diagonal))
         if bad:
             raise ValueError(
-                f"the Jacobian is not finite: it holds NaN or infinite derivatives by {bad} of "
-                f"{len(diagonal)} parameters"
+                f"the Jacobian is not finite: derivatives with respect to {bad} of "
+                f"{len(diagonal)} parameters are NaN or infinite"
             )
         self.diagonal = diagonal
         self.largest = np.maximum(diagonal, before)
@@ -77,10 +76,10 @@ class NormalEquations(ABC):
 
     @abstractmethod
     def inverse(self, damping: float, right: np.ndarray) -> np.ndarray:
-        """As `solve` for another side, [P], made of gradients of residuals and L2 terms."""
+        """As `solve`, for another right-hand side [P], a gradient of residuals and L2 terms."""
 
     def correction(self, damping: float, residuals: np.ndarray) -> np.ndarray:
-        """−(JᵀJ + L + μ D)⁻¹ Jᵀf [P] for other residuals f [B]; needs a Jacobian that is kept."""
+        """−(JᵀJ + L + μ D)⁻¹ Jᵀf [P] for other residuals f [B]; needs `jacobian`."""
         assert self.jacobian is not None
         right = -(self.jacobian.T @ residuals)
         if self._held is not None:
@@ -92,36 +91,37 @@ class NormalEquations(ABC):
         """δᵀ(JᵀJ + L)δ, for any δ [P]."""
 
     def hold(self, held: np.ndarray) -> None:
-        """Give the parameters in held, bool [P], a gradient and a step of 0 from now on."""
+        """Set gradient and step of the parameters in `held`, bool [P], to 0 from now on."""
         self.gradient, self._held = np.where(held, 0.0, self.gradient), held
         self._drop(held)
 
     @abstractmethod
     def _drop(self, held: np.ndarray) -> None:
-        """Take the columns of held parameters out of J and L."""
+        """Set the columns of held parameters in J and L to 0."""
 
     def length(self, step: np.ndarray) -> float:
         """‖√D δ‖."""
         return float(np.sqrt(np.sum(self.scale * np.square(step))))
 
     def predicted(self, step: np.ndarray, damping: float) -> float:
-        """By how much the linear model says that a step from `solve` lowers the cost, ≥ 0.
+        """The reduction of the cost that the linear model predicts for a step from `solve`, ≥ 0.
 
-        Equal to ½ δᵀ(μ D δ − g), which unlike the difference of two costs does not cancel.
+        Computed as ½ δᵀ(μ D δ − g), which unlike a difference of costs does not cancel.
         """
         return 0.5 * float(np.sum(step * (damping * self.scale * step - self.gradient)))
 
     def reduction(self, step: np.ndarray) -> float:
-        """By how much the linear model says that any step lowers the cost."""
+        """The reduction of the cost that the linear model predicts for any step."""
         return -float(np.sum(step * self.gradient)) - 0.5 * self.curvature(step)
 
 
 class TriangularSpace(NormalEquations):
     """[P, P], for a small P: J = Q R by Householder reflections, block by block.
 
-    JᵀJ is never formed, which would square the condition number: the step minimises
-    ‖R δ + Qᵀr‖² + μ Σ D δ², with L2 terms as rows of their own. The singular values of R, scaled to
-    columns of at most 1, serve every damping. Arguments and errors as for `ParameterSpace`.
+    This avoids JᵀJ, which would square the condition number. The step minimizes
+    ‖R δ + Qᵀr‖² + μ Σ D δ², with L2 terms as further rows. The singular value decomposition of R,
+    scaled to columns of norm at most 1, serves every damping. Arguments and errors are as for
+    `ParameterSpace`.
     """
 
     @property
@@ -144,7 +144,7 @@ class TriangularSpace(NormalEquations):
             part = residuals[row : row + len(block)]
             self.gradient += block.T @ part
             diagonal += np.einsum("bp,bp->p", block, block)
-            # Before the reflections, which fail on numbers that are not finite.
+            # Check this before the decomposition, which fails on NaN and infinity.
             self._set_scale(diagonal, before)
             rows = np.concatenate([factor, np.column_stack([block, part])])
             factor = np.asarray(np.linalg.qr(rows, "r"))
@@ -173,16 +173,16 @@ class TriangularSpace(NormalEquations):
         scaled = self._factor / self._root
         left, self._singular, self._directions = np.linalg.svd(scaled, full_matrices=False)
         self._rotated = left.T @ self._right
-        # Directions without influence, of which rounding would make something.
+        # Remove directions without influence, which rounding would amplify.
         lost = max(scaled.shape) * np.finfo(np.float64).eps * self._singular[0]
         self._directions[self._singular <= lost] = 0
         self._directions[:, ~self._factor.any(axis=0)] = 0
 
 
 class ParameterSpace(NormalEquations):
-    """[P, P], for P ≤ B: JᵀJ is summed up block by block, so that J is never held as a whole.
+    """[P, P], for P ≤ B: JᵀJ is summed block by block, without the whole J in memory.
 
-    The matrix is scaled to a diagonal of at most 1, so that its condition does not depend on the
+    The matrix is scaled to a diagonal of at most 1, so its condition number does not depend on the
     parameters' units.
 
     Args:
@@ -190,10 +190,10 @@ class ParameterSpace(NormalEquations):
         residuals: r [B].
         parameters: θ [P].
         l2: l [P].
-        before: `largest` of the point before; zeros at the first one.
+        before: `largest` of the previous point; zeros at the first one.
 
     Raises:
-        ValueError: the blocks do not make up a [B, P], or hold numbers that are not finite.
+        ValueError: the blocks do not form a [B, P] matrix, or contain NaN or infinity.
     """
 
     def __init__(
@@ -238,10 +238,10 @@ class ParameterSpace(NormalEquations):
 
 
 class ResidualSpace(NormalEquations):
-    """[B, B], for B < P, by the identity of Woodbury.
+    """[B, B], for B < P, by the Woodbury identity.
 
     With E = L + μ D and K = J E^-½ the step is δ = −E⁻¹ (L θ + Jᵀw), where
-    (I + K Kᵀ) w = r − J E⁻¹ L θ. Arguments and errors as for `ParameterSpace`.
+    (I + K Kᵀ) w = r − J E⁻¹ L θ. Arguments and errors are as for `ParameterSpace`.
     """
 
     jacobian: np.ndarray
@@ -263,9 +263,9 @@ class ResidualSpace(NormalEquations):
 
     @property
     def floor(self) -> float:
-        """Larger for a J whose rows depend on each other, where r has a part outside its range.
+        """Larger if the rows of J depend on each other, so that r has a part outside its range.
 
-        Rounding of this part gets into the step, and is then divided by μ.
+        The rounding error of that part enters the step, divided by μ.
         """
         least = super().floor
         try:
@@ -321,7 +321,7 @@ def normal_equations(
     before: np.ndarray,
     keep: bool = False,
 ) -> NormalEquations:
-    """The equations in a space that suits them; arguments and errors as for `ParameterSpace`.
+    """The equations in the best space for their size; arguments as for `ParameterSpace`.
 
     Args:
         keep: whether to keep J as a whole, for `NormalEquations.correction`.
@@ -345,7 +345,7 @@ def normal_equations(
 
 
 def memory_needed(residuals: int, parameters: int, limit: float) -> int:
-    """Bytes that equations take; those that take more than wanted are refused beforehand.
+    """The memory that the equations need, in bytes.
 
     Args:
         residuals: B.
@@ -353,7 +353,7 @@ def memory_needed(residuals: int, parameters: int, limit: float) -> int:
         limit: in bytes.
 
     Raises:
-        ConfigError: with the sizes, and what to do.
+        ConfigError: they need more than the limit; the message has the sizes and the options.
     """
     side = min(residuals, parameters)
     # The matrix, its damped copy, the same for TensorFlow, and the Cholesky factor.
@@ -365,15 +365,15 @@ def memory_needed(residuals: int, parameters: int, limit: float) -> int:
             f"Levenberg–Marquardt on {residuals:,} residuals and {parameters:,} parameters needs "
             f"{need / 1e9:,.1f} GB (a Jacobian of {8 * residuals * parameters / 1e9:,.1f} GB, "
             f"normal equations of {8 * side**2 / 1e9:,.1f} GB), more than the memory limit of "
-            f"{limit / 1e9:,.1f} GB: take fewer residuals at once (a minibatch), freeze some of "
+            f"{limit / 1e9:,.1f} GB; use fewer residuals at once (a minibatch), freeze some of "
             "the variables, or raise the limit"
         )
     return need
 
 
 def _factorised(matrix: np.ndarray) -> Any:
-    """The Cholesky factor. LinAlgError where there is none."""
-    # TensorFlow's, as LAPACK's loses most of its time where its threads have to share cores.
+    """The Cholesky factor; LinAlgError if the matrix is not positive definite."""
+    # TensorFlow's: LAPACK's is very slow when its threads must share cores.
     with tf.device("CPU"):
         try:
             factor = tf.linalg.cholesky(matrix)

@@ -1,4 +1,4 @@
-"""What steps of least squares did, and when to stop; no TensorFlow."""
+"""Results of least-squares steps and fits, and when to stop; without TensorFlow."""
 
 from __future__ import annotations
 
@@ -8,24 +8,26 @@ from typing import NamedTuple
 
 @dataclass(frozen=True)
 class StepResult:
-    """The result of a step. A step that was not accepted did not change the variables; `predicted`,
-    `gain_ratio` and the lengths are then those of its first try.
+    """The result of a step.
+
+    A step that was not accepted did not change the variables. Its `predicted`, `gain_ratio`, norms
+    and relative step are then those of the first trial step.
 
     Attributes:
         cost_before, cost: ½ ‖r‖² + ½ Σ l θ² before and after.
-        accepted: whether a lower cost was found.
+        accepted: whether the step lowered the cost.
         damping: μ of the step.
-        gain_ratio: reduction of the cost over `predicted`; 1 where the model is exact.
-        predicted: reduction of the cost by the linear model.
+        gain_ratio: reduction of the cost over `predicted`; 1 if the linear model is exact.
+        predicted: reduction of the cost according to the linear model.
         step_norm: ‖δ‖.
         relative_step: ‖√D δ‖ / ‖√D θ‖, with D as in `LevenbergMarquardt`.
         gradient_norm: ‖g‖ before the step.
-        cosine: before the step, the largest |cosine| of the angle between r and a column of J,
-            0 at a minimum, whatever the units of residuals and parameters.
-        tries: steps that were tried.
-        evaluations: of the residuals, besides that before the step.
-        restricted: whether the step was as good as the model predicted but ended at the edge of the
-            trust region, which has grown since, so that its length says nothing.
+        cosine: before the step, the largest |cosine| of the angle between r and a column of J. It
+            is 0 at a minimum, and does not depend on the units of residuals and parameters.
+        tries: number of trial steps.
+        evaluations: number of evaluations of the residuals, without the one before the step.
+        restricted: whether the trust region, which has grown since, limited a good step, so that
+            its length does not indicate convergence.
     """
 
     cost_before: float
@@ -44,12 +46,12 @@ class StepResult:
 
 
 class Tolerances(NamedTuple):
-    """When to stop; all are relative, so that they do not depend on units.
+    """When to stop. All tolerances are relative and so do not depend on units.
 
     Attributes:
-        gradient: stop where `StepResult.cosine` is no larger.
-        step: stop where `StepResult.relative_step` is no larger, unless the step was restricted.
-        cost: stop where neither the predicted nor the actual reduction is a larger part of the
+        gradient: stop if `StepResult.cosine` is at most this.
+        step: stop if `StepResult.relative_step` is at most this, unless the step was restricted.
+        cost: stop if both the predicted and the actual reduction are at most this share of the
             cost, unless the step was restricted.
     """
 
@@ -73,15 +75,15 @@ class Tolerances(NamedTuple):
 
 @dataclass(frozen=True)
 class MinimizeResult:
-    """How a minimisation ended.
+    """The result of a minimization.
 
     Attributes:
-        reason: see `Tolerances.reached`; `steps`: none of these, but no step was left; `callback`:
-            a callback stopped it. Variables of float32 mostly end with `stalled`: no step of theirs
-            is fine enough.
+        reason: as from `Tolerances.reached`, or `steps` if all steps were used, or `callback` if a
+            callback stopped the fit. Fits of float32 variables usually end with `stalled`, when no
+            step is small enough.
         cost: ½ ‖r‖² + ½ Σ l θ² at the end.
         history: all steps.
-        logs: by name, what callbacks saw after each epoch; empty where there are no epochs.
+        logs: by name, the values that callbacks got after each epoch; empty without epochs.
     """
 
     reason: str

@@ -19,7 +19,7 @@ def _soft_l1(z: tf.Tensor) -> tf.Tensor:
 
 
 def _cauchy(z: tf.Tensor) -> tf.Tensor:
-    # By its series near 0, where log(1 + z) / z is 0 / 0.
+    # Use the series near 0, where log(1 + z) / z is 0 / 0.
     small = z < 1e-4
     far = tf.where(small, tf.ones_like(z), z)
     return tf.where(small, 1 - z / 2 + z**2 / 3, tf.math.log1p(far) / far)
@@ -36,21 +36,21 @@ _RATIOS: dict[str, Callable[[tf.Tensor], tf.Tensor]] = {
 def robust(residuals: Any, loss: str, scale: float = 1.0) -> tf.Tensor:
     """Residuals whose ½ sum of squares is a robust loss of the given ones.
 
-    With z = (r / C)² the loss of a residual is ½ C² ρ(z): of `linear` ρ = z, of `huber` z up to 1
-    and 2 √z − 1 beyond, of `soft_l1` 2 (√(1 + z) − 1), of `cauchy` log(1 + z). What is returned,
-    r √(ρ(z) / z), has these as half squares, and its derivatives are continuous, so that any method
-    for least squares can do the rest.
+    With z = (r / C)² the loss of a residual is ½ C² ρ(z), where ρ(z) is z for `linear`; z up to 1
+    and 2 √z − 1 beyond for `huber`; 2 (√(1 + z) − 1) for `soft_l1`; and log(1 + z) for `cauchy`.
+    The function returns r √(ρ(z) / z), whose half square is that loss. Its derivatives are
+    continuous, so it suits any least-squares method.
 
     Args:
-        residuals: r of any shape, real and of a float dtype.
-        loss: its name.
+        residuals: r of any shape and a real float dtype.
+        loss: name of the loss.
         scale: C > 0; residuals well below it count as in least squares.
 
     Returns:
-        A tensor in the shape and dtype of r.
+        A tensor of the shape and dtype of r.
 
     Raises:
-        ConfigError: another loss or scale.
+        ConfigError: the loss is unknown, or the scale is not positive.
 
     Example:
         >>> 0.5 * robust(tf.constant([0.5, -10.0]), "huber") ** 2
@@ -64,7 +64,7 @@ def robust(residuals: Any, loss: str, scale: float = 1.0) -> tf.Tensor:
 
 
 def check_loss(loss: str, scale: float) -> None:
-    """Raise ConfigError for another loss than those of `robust`, or a scale that is not > 0."""
+    """Raise ConfigError if `robust` does not know the loss, or the scale is not positive."""
     if loss != "linear" and loss not in _RATIOS:
         raise ConfigError(f"loss must be one of linear, {', '.join(_RATIOS)}, not {loss!r}")
     if not 0 < scale < float("inf"):

@@ -1,4 +1,4 @@
-"""A step of least squares that is tried, and the report on those that were."""
+"""Trial steps of least squares, and the result of the chosen one."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ if TYPE_CHECKING:  # as it imports TensorFlow
 
 @dataclass
 class TrialStep:
-    """One step δ [P]; `cost` is NaN where it could not be reached, `values` are r [B] there."""
+    """A step δ [P]. After it, the residuals r [B] are `values`; `cost` is NaN until evaluated."""
 
     damping: float
     step: np.ndarray
@@ -33,14 +33,14 @@ class TrialStep:
 
 
 def check_start(residuals: np.ndarray, cost: float) -> None:
-    """Raise ValueError where no step can begin."""
+    """Raise ValueError if there are no residuals, or the cost is not finite."""
     if not len(residuals):
         raise ValueError("there are no residuals")
     if not np.isfinite(cost):
         bad = np.count_nonzero(~np.isfinite(residuals))
         raise ValueError(
             f"the cost is not finite at the start ({bad} of {len(residuals)} residuals are not); "
-            "begin at another point"
+            "start at another point"
         )
 
 
@@ -53,7 +53,7 @@ def report(
     accepted: bool,
     restricted: bool,
 ) -> StepResult:
-    # A column of zeros has a derivative of 0.
+    # For a column of zeros the gradient is 0, too.
     norms = np.sqrt(np.where(equations.diagonal > 0, equations.diagonal, 1.0))
     length = float(np.sqrt(2 * cost))
     steepest = float(np.max(np.abs(equations.gradient) / norms))

@@ -1,4 +1,4 @@
-"""How far a step of least squares may go: a trust region, as in MINPACK."""
+"""The trust region of least-squares steps, as in MINPACK."""
 
 from __future__ import annotations
 
@@ -11,18 +11,18 @@ if TYPE_CHECKING:  # as it imports TensorFlow
     from rnnparse.optim.levenberg_marquardt.normal_equations import NormalEquations
 
 _TOLERANCE = 0.1  # of the radius
-_SURE = 1e-3  # a μ for which any system can be solved
+_SURE = 1e-3  # with this μ every system can be solved
 _POOR, _GOOD = 0.25, 0.75  # gain ratios
 _SHRINK = (0.1, 0.5)  # a radius after a poor step
 
 
 @dataclass
 class TrustRegion:
-    """The radius Δ of ‖√D δ‖, and the μ by which a step comes to it.
+    """The radius Δ that limits ‖√D δ‖, and the μ that gives a step of that length.
 
     Attributes:
         radius: Δ; infinite before the first step.
-        damping: μ of the step before.
+        damping: μ of the previous step.
 
     Reference:
         Moré (1978), The Levenberg–Marquardt Algorithm: Implementation and Theory; Nocedal & Wright
@@ -33,9 +33,10 @@ class TrustRegion:
     damping: float
 
     def step(self, equations: NormalEquations, least: float) -> tuple[float, np.ndarray]:
-        """μ ≥ `least` and its δ [P]: as long as the radius to a tenth, or shorter with the least.
+        """Find μ ≥ `least` and its step δ [P].
 
-        δ is NaN where rounding leaves no μ that can be solved for.
+        The length of δ equals the radius within a tenth; with μ = `least` it may be shorter. δ is
+        NaN if the system cannot be solved for any μ because of rounding.
         """
         damping, step, length = least, *_solve(equations, least)
         while np.isinf(self.radius) and np.isinf(length) and damping < _SURE:
@@ -55,7 +56,7 @@ class TrustRegion:
             newton = np.nan
             if 0 < length < np.inf:
                 slope = _slope(equations, damping, step, length)
-                # ‖√D δ‖ is convex in μ, so that its tangent finds a lower bound.
+                # ‖√D δ‖ is convex in μ, so its tangent gives a lower bound.
                 low = max(low, damping - excess / slope)
                 newton = damping - length / self.radius * excess / slope
             damping = newton if low < newton < high else _between(low, high)
@@ -65,10 +66,10 @@ class TrustRegion:
         """Set the radius after a step.
 
         Args:
-            gain: reduction of the cost over the predicted one, or NaN where there was no cost.
-            length: of the step.
-            shrink: by how much the radius falls after a poor step.
-            free: whether the radius did not hold the step back.
+            gain: reduction of the cost over the predicted one, or NaN without a cost.
+            length: length of the step.
+            shrink: factor of the radius after a poor step.
+            free: whether the radius did not limit the step.
         """
         if not gain > _POOR:
             self.radius = shrink * min(self.radius, 10 * length)
@@ -77,11 +78,11 @@ class TrustRegion:
 
 
 def shrinkage(cost: float, after: float, slope: float) -> float:
-    """By how much a radius falls after a poor step: to the minimum of a parabola.
+    """The factor of the radius after a poor step, by the minimum of a parabola.
 
     Args:
-        cost, after: before and after the step; NaN or infinite where there is none.
-        slope: of the cost along the step, where it began; negative.
+        cost, after: the cost before and after the step; NaN or infinite if it is not defined.
+        slope: slope of the cost along the step at its start; negative.
     """
     if after <= cost:
         return _SHRINK[1]
@@ -91,7 +92,7 @@ def shrinkage(cost: float, after: float, slope: float) -> float:
 
 
 def _solve(equations: NormalEquations, damping: float) -> tuple[np.ndarray, float]:
-    """δ and ‖√D δ‖; NaN and infinity where the system cannot be solved."""
+    """δ and ‖√D δ‖; NaN and infinity if the system cannot be solved."""
     try:
         step = equations.solve(damping)
         length = equations.length(step)

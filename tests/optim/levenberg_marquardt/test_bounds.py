@@ -112,7 +112,7 @@ def test_each_variable_has_its_own_bounds() -> None:
 @pytest.mark.parametrize(
     ("bounds", "message"),
     [
-        ([(1.0, 0.0)], "least value must not be above"),
+        ([(1.0, 0.0)], "lower bound must not be above"),
         ([(np.nan, 1.0)], "NaN"),
         ([([0, 0, 0], 1.0)], r"broadcast to its shape \(2,\)"),
         ([5.0], "pair"),

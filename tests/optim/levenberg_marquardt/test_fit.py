@@ -268,20 +268,20 @@ def test_tolerances_end_a_fit() -> None:
 def test_predictions_are_never_broadcast_to_the_labels() -> None:
     x, y = waves()
     for labels in (y.repeat(2, axis=1), y[:, 0].repeat(40).reshape(40, 40), y[:, :, None]):
-        with pytest.raises(ValueError, match=r"targets of shape .*, but predictions of .*'N', 1"):
+        with pytest.raises(ValueError, match=r"targets have shape .*predictions .*'N', 1"):
             fit_least_squares(sequential(), x, labels)
 
 
-def test_arrays_of_different_lengths_are_refused() -> None:
+def test_arrays_that_do_not_match_are_refused() -> None:
     x, y = waves()
-    cases: list[tuple[Any, Any, Any]] = [
-        (x, y[1:], None),
-        (x, y, np.ones(39)),
-        (x, y, np.ones((40, 1))),
-        (x, y, -np.ones(40)),
+    cases: list[tuple[Any, Any, Any, str]] = [
+        (x, y[1:], None, "same length"),
+        (x, y, np.ones(39), "same length"),
+        (x, y, np.ones((40, 1)), "same length"),
+        (x, y, -np.ones(40), "not negative; that of example 0"),
     ]
-    for data, labels, weight in cases:
-        with pytest.raises(ValueError, match="same length"):
+    for data, labels, weight, message in cases:
+        with pytest.raises(ValueError, match=message):
             fit_least_squares(sequential(), data, labels, sample_weight=weight)
 
 
@@ -298,7 +298,7 @@ def test_losses_of_the_model_are_refused() -> None:
     with pytest.raises(ValueError, match="l2="):
         fit_least_squares(regularised, x, y)
     constrained = keras.Sequential([L.Dense(1, kernel_constraint="non_neg")])
-    with pytest.raises(ValueError, match=r"constraints are not kept.*kernel"):
+    with pytest.raises(ValueError, match=r"constraints are not supported.*kernel"):
         fit_least_squares(constrained, x, y)
 
 

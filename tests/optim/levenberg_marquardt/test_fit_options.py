@@ -101,7 +101,7 @@ def test_examples_of_weight_0_may_hold_anything(bad: float) -> None:
 def test_what_is_not_finite_is_named_by_argument_and_example() -> None:
     x, y = waves()
     y[7], y[9] = np.nan, np.inf
-    with pytest.raises(ValueError, match=r"y of example 7 .*1 others; .* sample_weight of 0"):
+    with pytest.raises(ValueError, match=r"y of example 7 .*2 in all.* sample_weight to 0"):
         fit_least_squares(sequential(), x, y)
     x[3, 1] = np.inf
     with pytest.raises(ValueError, match="x of example 3 is not finite"):
@@ -214,7 +214,7 @@ def test_what_cannot_watch_is_refused() -> None:
     for data in ([x, y], (x,), x):
         with pytest.raises(ValueError, match="validation_data must be a tuple"):
             fit_least_squares(sequential(), x, y, validation_data=data)
-    with pytest.raises(ValueError, match="validation_data: targets of shape"):
+    with pytest.raises(ValueError, match="validation_data: the targets have shape"):
         fit_least_squares(sequential(), x, y, validation_data=(x, x))
 
 

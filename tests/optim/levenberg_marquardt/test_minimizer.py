@@ -423,7 +423,7 @@ def test_a_start_that_is_not_finite_is_refused() -> None:
 
 def test_residuals_that_depend_on_no_variable_are_refused() -> None:
     x = variable([1.0])
-    with pytest.raises(ValueError, match="depend on none of the variables"):
+    with pytest.raises(ValueError, match="do not depend on the variables"):
         LevenbergMarquardt([x]).step(lambda: tf.constant(x.numpy()))
     with pytest.raises(ValueError, match="no residuals"):
         LevenbergMarquardt([x]).step(lambda: x[:0])

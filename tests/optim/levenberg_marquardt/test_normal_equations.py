@@ -209,7 +209,7 @@ def test_the_scale_never_falls(space: Any) -> None:
 @pytest.mark.parametrize("shape", [(4, 3), (6, 3), (5, 2), (5, 4), (15,)])
 def test_a_jacobian_of_another_shape_is_refused(space: Any, shape: tuple[int, ...]) -> None:
     problem = random_problem(6, 5, 3) | {"blocks": np.ones(shape)}
-    with pytest.raises(ValueError, match="a Jacobian of"):
+    with pytest.raises(ValueError, match="the Jacobian has"):
         space(**problem)
 
 
@@ -218,7 +218,7 @@ def test_a_jacobian_of_another_shape_is_refused(space: Any, shape: tuple[int, ..
 def test_a_jacobian_that_is_not_finite_is_refused(space: Any, bad: float) -> None:
     problem = random_problem(7, 5, 3)
     problem["blocks"][2, 1] = bad
-    with pytest.raises(ValueError, match=r"not finite.* by 1 of 3 parameters"):
+    with pytest.raises(ValueError, match=r"not finite.* 1 of 3 parameters are NaN"):
         space(**problem)
 
 
