@@ -200,6 +200,10 @@ class Grid(Space):
         configs |= {canonical(setting): dict(setting) for setting in self.further}
         return list(configs.values())
 
+    def with_present_names(self, fixed: Mapping[str, Any]) -> dict[str, Any]:
+        """See `Space.with_present_names`."""
+        return with_present_names(fixed)
+
     def to_dict(self) -> dict[str, Any]:
         """The grid as `study.json` stores it."""
         rates = {name: list(values) for name, values in self.rates.items()}

@@ -103,6 +103,10 @@ class Space:
             dict(zip(self.axes, values, strict=True)) for values in product(*self.axes.values())
         ]
 
+    def with_present_names(self, fixed: Mapping[str, Any]) -> dict[str, Any]:
+        """Fixed settings from `study.json`; subclasses rename those with a former name."""
+        return dict(fixed)
+
     def to_dict(self) -> dict[str, Any]:
         """The space as `study.json` stores it."""
         axes = {name: list(values) for name, values in self.axes.items()}

@@ -204,7 +204,7 @@ class Study:
         _require_same(self.folder, "data", old["data"] or {}, self._about["data"])
         before, now = (
             {name: value for name, value in fixed.items() if name not in self.by_content}
-            for fixed in (old["space"]["fixed"], self.space.fixed)
+            for fixed in (self.space.with_present_names(old["space"]["fixed"]), self.space.fixed)
         )
         _require_same(self.folder, "settings", before, now)
         return str(old["created"])

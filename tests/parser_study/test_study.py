@@ -195,6 +195,9 @@ def test_a_plan_for_other_data_than_the_study_has_is_refused(tmp_path: Path) -> 
     write_study(tmp_path / "study", {**about, "space": {**space, "fixed": {"candidates": 11}}})
     with pytest.raises(StudyError, match="other settings: candidates was 11, now it is 10"):
         found.plan(size)
+    # So may the names of settings.
+    write_study(tmp_path / "study", {**about, "space": {**space, "fixed": {"kbest": 10}}})
+    assert found.plan(size)[0].ended == 0
 
 
 def test_a_study_that_runs_elsewhere_is_refused_before_lists_are_made(tmp_path: Path) -> None:
