@@ -10,6 +10,7 @@ import shutil
 import warnings
 from collections.abc import Callable
 from contextlib import redirect_stdout
+from dataclasses import fields
 from pathlib import Path
 from typing import Any
 
@@ -256,7 +257,9 @@ def _go_on(folder: Path) -> None:
     """What a study does before its first trial, and what the parser's do after the last."""
     about = read_study(folder)
     metric = about.get("metric") or {"name": "objective", "maximize": False}
-    space = (Grid if "rates" in about["space"] else Space)(**about["space"])
+    kind = Grid if "rates" in about["space"] else Space
+    names = {field.name for field in fields(kind)}
+    space = kind(**{name: value for name, value in about["space"].items() if name in names})
     options = {"metric": metric["name"], "maximize": metric["maximize"]}
     study = Study(space, print, folder, data=about["data"], jobs=1, **options)
     study.check()
