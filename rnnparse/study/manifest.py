@@ -59,9 +59,6 @@ def read_study(folder: str | os.PathLike[str]) -> dict[str, Any]:
         about["metric"] = about.pop("measure")
     try:
         ABOUT(about)
-        fixed = about["space"]["fixed"]
-        if "kbest" in fixed:  # likewise
-            fixed["candidates"] = fixed.pop("kbest")
         space = Space(*(about["space"][name] for name in ("axes", "seeds", "fixed")))
     except (Wrong, ConfigError) as error:
         raise _damaged(path, str(error)) from None
