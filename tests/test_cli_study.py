@@ -34,14 +34,14 @@ GRID = [*SMALL, "--optimizer", "sgd,adagrad", "--lr", "0.1,0.001", "--epochs", "
 @pytest.fixture
 def studies(monkeypatch: pytest.MonkeyPatch) -> list[ParserStudy]:
     """The studies that would have run; each is interrupted at once."""
-    found: list[ParserStudy] = []
+    result: list[ParserStudy] = []
 
     def run(self: ParserStudy, progress: bool, note: Any) -> None:
-        found.append(self)
+        result.append(self)
         raise KeyboardInterrupt
 
     monkeypatch.setattr(ParserStudy, "run", run)
-    return found
+    return result
 
 
 def test_every_axis_has_an_option(studies: list[ParserStudy]) -> None:
@@ -79,8 +79,8 @@ def test_shared_settings_and_ways_to_run_reach_the_study(studies: list[ParserStu
     shared += ["--jackknife", "3", "--patience", "4", "--freeze", "W", "--freeze", "vectors"]
     running = ["--out", "o", "--cache", "c", "--jobs", "3", "--backend", "dask", "--address", "a:1"]
     assert main(["study", "run", *shared, *running]) == 130
-    found = studies[0]
-    assert found.grid.fixed == {
+    result = studies[0]
+    assert result.grid.fixed == {
         "treebank": "t.mrg",
         "dev": "d.mrg",
         "vectors": "v",
@@ -90,9 +90,9 @@ def test_shared_settings_and_ways_to_run_reach_the_study(studies: list[ParserStu
         "patience": 4,
         "freeze": ["W", "vectors"],
     }
-    assert (found.folder, found.cache, found.jobs) == ("o", "c", 3)
-    assert (found.backend, found.address, found.retry) == ("dask", "a:1", False)
-    assert found.command == f"rnnparse study run {shlex.join([*shared, *running])}"
+    assert (result.folder, result.cache, result.jobs) == ("o", "c", 3)
+    assert (result.backend, result.address, result.retry) == ("dask", "a:1", False)
+    assert result.command == f"rnnparse study run {shlex.join([*shared, *running])}"
     assert main(["study", "run", "--retry-failed"]) == 130
     assert studies[1].retry
 
@@ -222,8 +222,8 @@ def test_a_range_test_is_printed_even_if_it_cannot_be_drawn(
 ) -> None:
     pytest.importorskip("matplotlib")
     losses = iter(np.linspace(1.0, 0.1, 50))
-    found = sweep(lambda rate: next(losses), updates=50)
-    monkeypatch.setattr(lr_range_test, "parser_range_test", lambda *_, **__: found)
+    result = sweep(lambda rate: next(losses), updates=50)
+    monkeypatch.setattr(lr_range_test, "parser_range_test", lambda *_, **__: result)
     problem = SimpleNamespace(path=None)
     monkeypatch.setattr(shared_forests, "prepare_problem", lambda *_, **__: problem)
     drawing = tmp_path / "absent" / "range.svg"

@@ -1,4 +1,4 @@
-"""`rnnparse study` in earnest: studies run and go on, what they found is printed."""
+"""`rnnparse study`, end to end: studies run and resume, and their results are printed."""
 
 from __future__ import annotations
 
@@ -74,15 +74,15 @@ def test_findings_as_json_are_complete(tmp_path: Path, capsys: pytest.CaptureFix
     failing = {"failed": {"optimizer": "adam", "learning_rate": 0.1}}
     folder = str(study_folder(tmp_path / "made up", QUICK, failing=failing))
     assert main(["study", "show", folder, "--json"]) == 0
-    found = json.loads(capsys.readouterr().out)
-    assert found["trials"] == {"expected": 9, "ended": 9, "finished": 8, "failed": 1}
-    assert sum(found["diagnoses"].values()) == len(found["settings"]) == 9
-    scores = [setting.get("dev_f1") for setting in found["settings"]]
+    result = json.loads(capsys.readouterr().out)
+    assert result["trials"] == {"expected": 9, "ended": 9, "finished": 8, "failed": 1}
+    assert sum(result["diagnoses"].values()) == len(result["settings"]) == 9
+    scores = [setting.get("dev_f1") for setting in result["settings"]]
     assert scores[:8] == sorted(scores[:8], reverse=True) and scores[8] is None
-    assert found["best"] == found["settings"][0] and found["best"]["within_noise"]
-    assert found["failures"][0]["count"] == 1
-    assert found["causes"] and all(cause.endswith(".") for cause in found["causes"])
-    assert all(setting["advice"] for setting in found["settings"])
+    assert result["best"] == result["settings"][0] and result["best"]["within_noise"]
+    assert result["failures"][0]["count"] == 1
+    assert result["causes"] and all(cause.endswith(".") for cause in result["causes"])
+    assert all(setting["advice"] for setting in result["settings"])
 
 
 def test_a_study_without_a_record_has_findings_too(

@@ -33,28 +33,28 @@ def of(objective: str = "hinge", l2: float = L2) -> ScoreVectorProblem:
 
 
 def test_the_optimum_is_that_of_a_quadratic_program() -> None:
-    found = of().optimum(tolerance=1e-6)
+    result = of().optimum(tolerance=1e-6)
     reference = ConvexProblem.of(problem(), L2)
     point, bound = reference.optimum
     exact = reference.evaluate(point)[0]
-    assert found.lower_bound <= exact * (1 + 1e-9) and bound <= found.value * (1 + 1e-9)
-    assert found.value == pytest.approx(exact, rel=1e-5)
-    assert found.value - found.lower_bound <= 1e-6 * found.value
-    assert of().value(found.point) == pytest.approx(found.value, rel=1e-12)
+    assert result.lower_bound <= exact * (1 + 1e-9) and bound <= result.value * (1 + 1e-9)
+    assert result.value == pytest.approx(exact, rel=1e-5)
+    assert result.value - result.lower_bound <= 1e-6 * result.value
+    assert of().value(result.point) == pytest.approx(result.value, rel=1e-12)
 
 
 @pytest.mark.parametrize("objective", CONVEX)
 def test_nothing_lies_below_the_bound(objective: str) -> None:
     task = of(objective, 0.01)
-    found = task.optimum(tolerance=1e-4)
+    result = task.optimum(tolerance=1e-4)
     # The perceptron's optimum is 0, at v = 0.
-    scale = max(found.value, 1e-6 * task.value(task.parameters.v))
-    assert 0 <= found.value - found.lower_bound <= 1e-4 * scale
+    scale = max(result.value, 1e-6 * task.value(task.parameters.v))
+    assert 0 <= result.value - result.lower_bound <= 1e-4 * scale
     rng = np.random.default_rng(0)
     for size in (1e-3, 0.1, 1.0):
         for _ in range(5):
-            nearby = found.point + size * rng.standard_normal(found.point.shape)
-            assert task.value(nearby) >= found.lower_bound
+            nearby = result.point + size * rng.standard_normal(result.point.shape)
+            assert task.value(nearby) >= result.lower_bound
 
 
 def test_risk_goes_through_all_sentences(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -82,11 +82,11 @@ def test_piecewise_linear_functions(seed: int, l2: float) -> None:
         k = int(np.argmax(slopes @ v + heights))
         return float(slopes[k] @ v + heights[k]), slopes[k]
 
-    found = minimize_convex(risk, np.ones(3), l2, tolerance=1e-9)
-    assert found.value - found.lower_bound <= 1e-7 * (1 + abs(found.value))
-    points = found.point + 0.1 * rng.standard_normal((200, 3))
+    result = minimize_convex(risk, np.ones(3), l2, tolerance=1e-9)
+    assert result.value - result.lower_bound <= 1e-7 * (1 + abs(result.value))
+    points = result.point + 0.1 * rng.standard_normal((200, 3))
     values = (points @ slopes.T + heights).max(axis=1) + l2 / 2 * (points**2).sum(axis=1)
-    assert values.min() >= found.lower_bound - 1e-9
+    assert values.min() >= result.lower_bound - 1e-9
 
 
 def test_few_planes_leave_a_wide_but_valid_gap() -> None:

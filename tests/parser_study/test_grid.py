@@ -48,9 +48,9 @@ from rnnparse.study.search_space import Space, overview
     ],
 )
 def test_text_names_values(text: str, kind: type, expected: list[Any]) -> None:
-    found = parse_values(text, kind)
-    assert found == expected
-    assert all(type(value) is kind for value in found)
+    result = parse_values(text, kind)
+    assert result == expected
+    assert all(type(value) is kind for value in result)
 
 
 @given(
@@ -61,12 +61,12 @@ def test_ranges_have_their_ends_and_their_count_and_are_monotone(
 ) -> None:
     if abs(first - last) < 1e-9 * max(first, last):
         return
-    found = parse_values(f"{name}:{first!r}:{last!r}:{count}", float)
-    assert (found[0], found[-1], len(found)) == (first, last, count)
-    steps = np.diff(found) * np.sign(last - first)
+    result = parse_values(f"{name}:{first!r}:{last!r}:{count}", float)
+    assert (result[0], result[-1], len(result)) == (first, last, count)
+    steps = np.diff(result) * np.sign(last - first)
     assert (steps > 0).all()
     exact = (np.geomspace if name == "log" else np.linspace)(first, last, count)
-    np.testing.assert_allclose(found, exact, rtol=6e-3 if name == "log" else 1e-9)
+    np.testing.assert_allclose(result, exact, rtol=6e-3 if name == "log" else 1e-9)
 
 
 @pytest.mark.parametrize(
@@ -102,9 +102,9 @@ def test_bad_text_says_what_was_expected(text: str, kind: type, problem: str) ->
 
 def test_a_space_has_all_combinations_for_each_seed() -> None:
     space = Space({"rate": [0.1, 0.01, 0.1], "name": ["a", "b"], "deep": [[1, 2], [1]]}, (3, 1))
-    found = [(*trial.config.values(), trial.seed) for trial in space.trials()]
-    assert [seed for *_, seed in found] == [3] * 8 + [1] * 8
-    assert sorted(map(str, found)) == sorted(
+    result = [(*trial.config.values(), trial.seed) for trial in space.trials()]
+    assert [seed for *_, seed in result] == [3] * 8 + [1] * 8
+    assert sorted(map(str, result)) == sorted(
         map(str, product([0.1, 0.01], ["a", "b"], [[1, 2], [1]], [3, 1]))
     )
     assert [t.config for t in space.trials()[:8]] == [t.config for t in space.trials()[8:]]
@@ -175,11 +175,11 @@ def test_few_trials_have_tried_every_pair_of_values(sizes: tuple[int, ...]) -> N
     ordered = Space({chr(97 + i): range(size) for i, size in enumerate(sizes)}).configs()
     every = pairs_met(ordered)
     few = max(a * b for a, b in combinations(sizes, 2))
-    found = overview(ordered)
-    assert len(pairs_met(found[:few])) > 0.8 * len(every)
-    assert pairs_met(found[: 2 * few]) == every
+    result = overview(ordered)
+    assert len(pairs_met(result[:few])) > 0.8 * len(every)
+    assert pairs_met(result[: 2 * few]) == every
     # The first trials try every value.
-    assert len({item for config in found[: 2 * max(sizes)] for item in config.items()}) == sum(
+    assert len({item for config in result[: 2 * max(sizes)] for item in config.items()}) == sum(
         sizes
     )
 
@@ -227,8 +227,8 @@ def test_optimizers_may_have_rates_of_their_own() -> None:
             "learning_rate": {"default": "1", "Adam": [0.001, "0.01,0.1"]},
         }
     )
-    found = [(t.config["optimizer"], t.config["learning_rate"]) for t in grid.trials()]
-    assert sorted(found) == [
+    result = [(t.config["optimizer"], t.config["learning_rate"]) for t in grid.trials()]
+    assert sorted(result) == [
         *(("adam", rate) for rate in (0.001, 0.01, 0.1)),
         ("momentum", 1.0),
         ("sgd", 1.0),
@@ -246,8 +246,8 @@ def test_nothing_stops_early_unless_a_patience_is_given() -> None:
 def test_the_quick_preset_has_rates_for_each_optimizer() -> None:
     rates = {"sgd": (1.0, 0.3, 0.1), "adagrad": (0.1, 0.03, 0.01), "adam": (0.03, 0.01, 0.003)}
     grid = Grid.from_options({}, preset="quick")
-    found = [(c["optimizer"], c["learning_rate"]) for c in grid.configs()]
-    assert found == [(name, rate) for name, values in rates.items() for rate in values]
+    result = [(c["optimizer"], c["learning_rate"]) for c in grid.configs()]
+    assert result == [(name, rate) for name, values in rates.items() for rate in values]
     # What is given goes before it.
     few = Grid.from_options({"optimizer": "adam,momentum"}, preset="quick")
     assert few.rates == {"adam": rates["adam"]}

@@ -32,10 +32,10 @@ def of_parser(config: TrainingConfig, **changed: Any) -> RangeTest:
 
 def test_the_parser_has_rates_that_help_and_a_limit(config: TrainingConfig) -> None:
     for optimizer in ("adagrad", "adam"):
-        found = of_parser(config, optimizer=optimizer)
-        assert found.interval is not None and found.limit is not None
-        assert min(found.smoothed) < 0.7 * found.start
-        assert found == of_parser(config, optimizer=optimizer)
+        result = of_parser(config, optimizer=optimizer)
+        assert result.interval is not None and result.limit is not None
+        assert min(result.smoothed) < 0.7 * result.start
+        assert result == of_parser(config, optimizer=optimizer)
 
 
 def test_adagrad_does_not_care_for_the_scale_of_the_loss(config: TrainingConfig) -> None:

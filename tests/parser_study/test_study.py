@@ -60,8 +60,8 @@ def test_the_best_setting_of_each_optimizer_goes_on() -> None:
         record("adam", 0.01, 85, 84),
         record("adagrad", 0.1, status="failed"),
     ]
-    found = plateau_settings(records, None, 40, 5)
-    assert found == [
+    result = plateau_settings(records, None, 40, 5)
+    assert result == [
         {"optimizer": "sgd", "learning_rate": 0.01, "epochs": 40, "patience": 5},
         {"optimizer": "adam", "learning_rate": 0.01, "epochs": 40, "patience": 5},
     ]
@@ -80,8 +80,8 @@ def test_of_equals_the_first_in_the_order_of_the_grid_goes_on(tmp_path: Path) ->
         make_record(trial.config, 0, "finished", Curve(epochs=[{"epoch": 1, "dev_f1": 80.0}]))
         for trial in grid.trials()
     ]
-    found = plateau_settings(records, None, 40, 5)
-    assert found[0]["learning_rate"] == grid.trials()[0].config["learning_rate"]
+    result = plateau_settings(records, None, 40, 5)
+    assert result[0]["learning_rate"] == grid.trials()[0].config["learning_rate"]
 
 
 def test_of_settings_within_noise_the_one_with_the_least_loss_goes_on() -> None:
@@ -137,10 +137,10 @@ def study(folder: Path, **more: Any) -> ParserStudy:
 
 
 def test_a_plan_needs_no_forests(tmp_path: Path) -> None:
-    found = study(tmp_path, jobs=2)
-    size = found.size()
+    result = study(tmp_path, jobs=2)
+    size = result.size()
     assert size.sentences == 36 and 200 < size.words < 800
-    plan, plateau = found.plan(size)
+    plan, plateau = result.plan(size)
     assert (len(plan.trials), plan.ended, plan.jobs, plateau) == (9, 0, 2, 0.0)
     assert plan.seconds is not None and plan.seconds > 0
     assert not (tmp_path / "cache").exists() and not (tmp_path / "study").exists()
@@ -152,58 +152,58 @@ def test_the_plateau_is_in_the_plan(tmp_path: Path) -> None:
 
 
 def test_a_plateau_that_has_been_reached_takes_no_time(tmp_path: Path) -> None:
-    found = study(tmp_path, plateau=10)
+    result = study(tmp_path, plateau=10)
     write_study(tmp_path / "study", ABOUT)
     with RecordFile(tmp_path / "study") as file:
-        for trial in found.grid.trials():
+        for trial in result.grid.trials():
             epochs = [{"epoch": 1, "dev_f1": trial.config["learning_rate"]}]
             file.append(make_record(trial.config, 0, "finished", Curve({}, epochs), seconds=1.0))
-        assert found.plan(WSJ)[1] > 0
+        assert result.plan(WSJ)[1] > 0
         best = plateau_settings(file.load(), None, 10, 5)
         for config in best:
             file.append(make_record(config, 0, "finished", Curve(), seconds=1.0))
-    assert len(best) == 3 and found.plan(WSJ)[1] == 0
+    assert len(best) == 3 and result.plan(WSJ)[1] == 0
 
 
 def test_a_plan_rests_on_the_trials_that_have_ended(tmp_path: Path) -> None:
-    found = study(tmp_path, jobs=1)
-    rough = found.plan(WSJ)[0].seconds
+    result = study(tmp_path, jobs=1)
+    rough = result.plan(WSJ)[0].seconds
     with RecordFile(tmp_path / "study") as file:
-        for trial in found.grid.trials()[:3]:
+        for trial in result.grid.trials()[:3]:
             file.append(make_record(trial.config, 0, "finished", Curve(), seconds=1000.0))
-    plan, _ = found.plan(WSJ)
+    plan, _ = result.plan(WSJ)
     assert plan.ended == 3 and len(plan.trials) == 6
     assert rough is not None and plan.seconds is not None
     assert 3000 < plan.seconds < 12_000
 
 
 def test_a_plan_for_other_data_than_the_study_has_is_refused(tmp_path: Path) -> None:
-    found = study(tmp_path)
-    size = found.size()
+    result = study(tmp_path)
+    size = result.size()
     assert (size.sentences, size.data is None) == (36, False)
-    fixed = found.grid.to_dict()["fixed"]
+    fixed = result.grid.to_dict()["fixed"]
     space = {**ABOUT["space"], "fixed": {**fixed, "treebank": "where it was before"}}
     about = {**ABOUT, "data": size.data, "space": space}
     write_study(tmp_path / "study", about)
-    assert found.plan(size)[0].ended == 0
+    assert result.plan(size)[0].ended == 0
     others = [({**(size.data or {}), "dev": "0"}, "other data: dev was 0"), ({}, "train was None")]
     for data, problem in others:
         write_study(tmp_path / "study", {**about, "data": data})
         with pytest.raises(StudyError, match=problem):
-            found.plan(size)
+            result.plan(size)
     # Paths may change, as long as what they name does not.
     write_study(tmp_path / "study", {**about, "space": {**space, "fixed": {"candidates": 11}}})
     with pytest.raises(StudyError, match="other settings: candidates was 11, now it is 10"):
-        found.plan(size)
+        result.plan(size)
     # So may the names of settings.
     write_study(tmp_path / "study", {**about, "space": {**space, "fixed": {"kbest": 10}}})
-    assert found.plan(size)[0].ended == 0
+    assert result.plan(size)[0].ended == 0
 
 
 def test_a_study_that_runs_elsewhere_is_refused_before_lists_are_made(tmp_path: Path) -> None:
-    found = study(tmp_path)
+    result = study(tmp_path)
     with RecordFile(tmp_path / "study"), pytest.raises(StudyError, match="another process runs"):
-        found.run(progress=False)
+        result.run(progress=False)
     assert not (tmp_path / "cache").exists()
 
 
@@ -211,9 +211,9 @@ def test_a_study_that_runs_elsewhere_is_refused_before_lists_are_made(tmp_path: 
 
 
 def test_what_the_trials_share_is_what_the_grid_fixes(tmp_path: Path) -> None:
-    found = study(tmp_path, jobs=3)
-    expected = {**found.grid.fixed, "cache": str(tmp_path / "cache"), "n_jobs": 3, "dim": 5}
-    assert found.config == TrainingConfig(**expected)
+    result = study(tmp_path, jobs=3)
+    expected = {**result.grid.fixed, "cache": str(tmp_path / "cache"), "n_jobs": 3, "dim": 5}
+    assert result.config == TrainingConfig(**expected)
     # Cores of this machine, not of the cluster.
     assert study(tmp_path, jobs=3, backend="ray").config.n_jobs == 0
 
@@ -257,12 +257,12 @@ def test_a_study_with_a_plateau_goes_on_where_it_was(
             return [records[trial.id] for trial in self.grid.trials()]
 
     monkeypatch.setattr(module, "Study", InThisProcess)
-    found = study(tmp_path, plateau=7)
+    result = study(tmp_path, plateau=7)
     notes: list[str] = []
     with pytest.raises(KeyboardInterrupt):
-        found.run(progress=False, note=notes.append)
+        result.run(progress=False, note=notes.append)
     InThisProcess.left = 100
-    records = found.run(progress=False, note=notes.append)
+    records = result.run(progress=False, note=notes.append)
     assert [epochs for _, epochs in started] == [4] * 9 + [7] * 3
     assert {name for name, epochs in started if epochs == 7} == {"sgd", "adagrad", "adam"}
     assert len(records) == 12

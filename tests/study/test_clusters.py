@@ -50,16 +50,16 @@ def make_study(folder: Path, home: int, **options: Any) -> Study:
 def test_a_cluster_gives_what_processes_give(tmp_path: Path, backend: str) -> None:
     expected = make_study(tmp_path / "here", os.getpid()).run(progress=False)
     study = make_study(tmp_path / "there", os.getpid(), backend=backend)
-    found = study.run(progress=False)
-    for one, other in zip(found, expected, strict=True):
+    result = study.run(progress=False)
+    for one, other in zip(result, expected, strict=True):
         if one["config"]["rate"] == 0.4:  # clusters do not tell by which signal
             assert (one["status"], other["status"]) == ("failed", "out of memory")
             assert one["error"]["message"] == "the worker died while it ran the trial"
         else:
             assert without_times(one) == without_times(other)
-    assert {record["status"] for record in found} == {"finished", "failed", "diverged"}
+    assert {record["status"] for record in result} == {"finished", "failed", "diverged"}
     lines = (tmp_path / "there" / "records.jsonl").read_bytes()
-    assert study.run(progress=False) == found
+    assert study.run(progress=False) == result
     assert (tmp_path / "there" / "records.jsonl").read_bytes() == lines
 
 

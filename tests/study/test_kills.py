@@ -104,18 +104,18 @@ def is_alive(process: int) -> bool:
 
 
 def records(folder: Path) -> list[dict[str, Any]]:
-    found = RecordFile(folder / "study").load()
-    return sorted(map(without_times, found), key=lambda record: str(record["id"]))
+    result = RecordFile(folder / "study").load()
+    return sorted(map(without_times, result), key=lambda record: str(record["id"]))
 
 
 @pytest.fixture(scope="module")
 def undisturbed(tmp_path_factory: pytest.TempPathFactory) -> list[dict[str, Any]]:
     driver = Driver(tmp_path_factory.mktemp("undisturbed"))
     assert driver.end()[0] == 0
-    found = records(driver.folder)
-    assert len(found) == TRIALS
-    assert {record["status"] for record in found} == {"finished", "failed"}
-    return found
+    result = records(driver.folder)
+    assert len(result) == TRIALS
+    assert {record["status"] for record in result} == {"finished", "failed"}
+    return result
 
 
 def test_a_study_whose_driver_is_killed_thrice_ends_as_an_undisturbed_one(

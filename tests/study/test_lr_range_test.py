@@ -58,19 +58,19 @@ def test_the_limit_of_gradient_descent_is_found(
     """Within a factor of two, though without noise the loss goes on falling far beyond it."""
     limit = 2 / 10**exponent
     step = quadratic(10**exponent, noise, seed=seed)
-    found = sweep(step, low=1e-4 * limit, high=1e3 * limit, updates=updates)
-    assert found.limit is not None and 0.5 < found.limit / limit < 2
-    assert found.minimum is not None and found.steepest is not None
-    assert found.falling is not None and found.falling <= found.steepest <= found.minimum
-    assert found.interval is not None and found.interval[0] < found.interval[1] < limit
-    assert found.interval[0] <= found.minimum / 10
-    assert found.suggestion is not None
-    assert found.interval[0] < found.suggestion < found.interval[1]
+    result = sweep(step, low=1e-4 * limit, high=1e3 * limit, updates=updates)
+    assert result.limit is not None and 0.5 < result.limit / limit < 2
+    assert result.minimum is not None and result.steepest is not None
+    assert result.falling is not None and result.falling <= result.steepest <= result.minimum
+    assert result.interval is not None and result.interval[0] < result.interval[1] < limit
+    assert result.interval[0] <= result.minimum / 10
+    assert result.suggestion is not None
+    assert result.interval[0] < result.suggestion < result.interval[1]
 
 
 def test_momentum_has_a_limit_of_its_own() -> None:
-    found = sweep(quadratic(1.0, 0.001, momentum=0.9), low=1e-4, high=1e3)
-    assert found.limit is not None and 1.9 < found.limit < 2 * 2 * (1 + 0.9)
+    result = sweep(quadratic(1.0, 0.001, momentum=0.9), low=1e-4, high=1e3)
+    assert result.limit is not None and 1.9 < result.limit < 2 * 2 * (1 + 0.9)
 
 
 def test_rates_scale_with_the_problem() -> None:
@@ -88,8 +88,8 @@ def test_losses_are_those_after_the_update() -> None:
         rates.append(rate)
         return 100.0 - len(rates)
 
-    found = sweep(step, low=0.1, high=1.0, updates=20)
-    assert found.rates == tuple(rates[:-1]) and found.losses[0] == 98.0
+    result = sweep(step, low=0.1, high=1.0, updates=20)
+    assert result.rates == tuple(rates[:-1]) and result.losses[0] == 98.0
     np.testing.assert_allclose(np.diff(np.log(rates)), math.log(10) / 19)
 
 
@@ -97,18 +97,18 @@ def test_a_sweep_ends_when_the_loss_has_grown_or_is_no_number() -> None:
     counts = []
     for bad in (1e9, math.nan, math.inf):
         losses = iter([1.0] * 30 + [bad] * 70)
-        found = sweep(lambda rate, losses=losses: next(losses), low=1.0, high=2.0)  # type: ignore[misc]
-        counts.append(len(found.rates))
-        assert found.limit is not None and found.interval is None
-        assert found.rates[24] <= found.limit <= found.rates[28]
-        assert "never fell" in found.remarks[0] and "begin lower, as the loss" in found.remarks[1]
+        result = sweep(lambda rate, losses=losses: next(losses), low=1.0, high=2.0)  # type: ignore[misc]
+        counts.append(len(result.rates))
+        assert result.limit is not None and result.interval is None
+        assert result.rates[24] <= result.limit <= result.rates[28]
+        assert "never fell" in result.remarks[0] and "begin lower, as the loss" in result.remarks[1]
     assert counts == [32, 30, 30]
 
 
 def test_one_bad_minibatch_does_not_end_a_sweep() -> None:
     losses = iter([*np.linspace(2, 1, 60), 50.0, *np.linspace(1, 0.5, 39)])
-    found = sweep(lambda rate: float(next(losses)), updates=100)
-    assert len(found.rates) == 99 and found.limit is None
+    result = sweep(lambda rate: float(next(losses)), updates=100)
+    assert len(result.rates) == 99 and result.limit is None
 
 
 def test_what_a_sweep_cannot_tell_is_said() -> None:
@@ -156,15 +156,15 @@ def noisy_plain(limit: float, noise: float, seed: int) -> Callable[[float], floa
 @pytest.mark.parametrize("limit", [0.01, 1.0])
 def test_a_sweep_from_far_below_is_to_begin_higher_and_finds_the_rates_then(limit: float) -> None:
     unclear = [sweep(noisy_plain(limit, 1.7, seed)) for seed in range(20)]
-    unclear = [found for found in unclear if found.interval is None and found.limit is not None]
+    unclear = [result for result in unclear if result.interval is None and result.limit is not None]
     assert len(unclear) >= 4
     helped = 0
-    for seed, found in enumerate(unclear):
-        assert "begin higher" in found.remarks[1], found.remarks
-        lowest = found.rates[int(np.argmin(found.smoothed))]
-        assert f"it is lowest at {lowest:.2g}" in found.remarks[0]
-        assert re.search(r"it is lowest at +not clear", format_range(found))
-        ends = found.next_sweep
+    for seed, result in enumerate(unclear):
+        assert "begin higher" in result.remarks[1], result.remarks
+        lowest = result.rates[int(np.argmin(result.smoothed))]
+        assert f"it is lowest at {lowest:.2g}" in result.remarks[0]
+        assert re.search(r"it is lowest at +not clear", format_range(result))
+        ends = result.next_sweep
         assert ends is not None and ends[0] < limit / 10 and ends[1] > limit
         again = sweep(noisy_plain(limit, 1.7, 100 + seed), low=ends[0], high=ends[1])
         helped += again.interval is not None and limit / 300 < again.interval[0] < limit
@@ -172,9 +172,9 @@ def test_a_sweep_from_far_below_is_to_begin_higher_and_finds_the_rates_then(limi
 
 
 def test_a_sweep_from_above_is_to_begin_lower() -> None:
-    found = sweep(quadratic(1.0, 0.01), low=3.0, high=1e3)
-    ends = found.next_sweep
-    assert "begin lower" in found.remarks[1] and ends is not None and ends[0] < 0.1
+    result = sweep(quadratic(1.0, 0.01), low=3.0, high=1e3)
+    ends = result.next_sweep
+    assert "begin lower" in result.remarks[1] and ends is not None and ends[0] < 0.1
     assert sweep(quadratic(1.0, 0.01), low=ends[0], high=ends[1]).interval is not None
 
 
@@ -201,9 +201,9 @@ def linear(optimizer: Any) -> Any:
 def test_the_limit_of_a_keras_model_is_found() -> None:
     """Least squares has the Hessian 2 XᵀX/n."""
     limit = 2 / float(np.linalg.eigvalsh(2 * X.T @ X / len(X))[-1])
-    found = range_test(linear("sgd"), X, Y, batch_size=64)
-    assert found.limit == pytest.approx(limit, rel=0.1)
-    assert found.interval is not None and found.interval[1] < limit
+    result = range_test(linear("sgd"), X, Y, batch_size=64)
+    assert result.limit == pytest.approx(limit, rel=0.1)
+    assert result.interval is not None and result.interval[1] < limit
 
 
 def stateful(optimizer: str) -> Any:
@@ -238,13 +238,13 @@ def test_models_that_are_not_built_and_data_sets_will_do() -> None:
     from rnnparse._tensorflow import tf
 
     model = linear("adam")
-    found = range_test(model, tf.data.Dataset.from_tensor_slices((X, Y)).batch(16), updates=60)
-    assert len(found.rates) > 30 and found.minimum is not None
+    result = range_test(model, tf.data.Dataset.from_tensor_slices((X, Y)).batch(16), updates=60)
+    assert len(result.rates) > 30 and result.minimum is not None
     assert float(model.optimizer.learning_rate.numpy()) == pytest.approx(0.001)
     assert int(model.optimizer.iterations.numpy()) == 0
     # The first loss is that of the weights that were put back.
     first = float(model.evaluate(X, Y, verbose=0)[0])
-    assert found.start == pytest.approx(first, rel=0.7)
+    assert result.start == pytest.approx(first, rel=0.7)
 
 
 def dataset(batches: int) -> Any:
@@ -271,22 +271,22 @@ def test_models_that_are_not_built_learn_their_shape_from_any_data(
 ) -> None:
     model = linear("sgd")
     assert not model.built
-    found = range_test(model, make(), updates=60, shuffle=False)
+    result = range_test(model, make(), updates=60, shuffle=False)
     same = range_test(linear("sgd"), X, Y, batch_size=16, updates=60, shuffle=False)
-    assert found == same and found.interval is not None
+    assert result == same and result.interval is not None
     assert int(model.optimizer.iterations.numpy()) == 0
 
 
 def test_steps_that_keras_takes_together_have_rates_of_their_own() -> None:
-    found = []
+    result = []
     for steps in (1, 4):
         model = linear("sgd")
         model.compile("sgd", "mse", steps_per_execution=steps)
-        found.append(range_test(model, X, Y, batch_size=16, updates=60, shuffle=False))
+        result.append(range_test(model, X, Y, batch_size=16, updates=60, shuffle=False))
         assert model.steps_per_execution == steps
         model.fit(X, Y, batch_size=16, verbose=0)
         assert int(model.optimizer.iterations.numpy()) == 4
-    assert found[0] == found[1]
+    assert result[0] == result[1]
 
 
 def named(*names: str) -> Any:
@@ -312,10 +312,10 @@ def named(*names: str) -> Any:
 
 
 def test_a_training_step_may_give_its_loss_another_name() -> None:
-    found = [
+    result = [
         range_test(named(name), X, Y, batch_size=16, updates=40) for name in ("loss", "energy")
     ]
-    assert found[0].interval == found[1].interval is not None
+    assert result[0].interval == result[1].interval is not None
     with pytest.raises(ConfigError, match="train_step returns d, g; let it return the loss"):
         range_test(named("d", "g"), X, Y)
 
@@ -326,8 +326,8 @@ def test_callbacks_are_called_and_epochs_are_refused() -> None:
     seen: list[int] = []
     callback = keras.callbacks.LambdaCallback(on_train_batch_end=lambda i, logs: seen.append(i))
     for one in (callback, [callback]):
-        found = range_test(linear("sgd"), X, Y, updates=40, callbacks=one, verbose=0)
-        assert len(seen) == len(found.rates) + 1
+        result = range_test(linear("sgd"), X, Y, updates=40, callbacks=one, verbose=0)
+        assert len(seen) == len(result.rates) + 1
         seen.clear()
     with pytest.raises(ConfigError, match="no epochs; give the number of updates"):
         range_test(linear("sgd"), X, Y, epochs=3)
@@ -337,8 +337,8 @@ def test_mixed_precision_has_a_rate_too() -> None:
     from rnnparse._tensorflow import keras
 
     optimizer = keras.optimizers.LossScaleOptimizer(keras.optimizers.SGD(0.01))
-    found = range_test(linear(optimizer), X, Y, batch_size=16, updates=60)
-    assert found.interval is not None
+    result = range_test(linear(optimizer), X, Y, batch_size=16, updates=60)
+    assert result.interval is not None
 
 
 def test_an_error_in_the_test_restores_the_model_too() -> None:
@@ -364,15 +364,15 @@ def test_models_that_cannot_be_tested_are_named() -> None:
 
 
 def test_a_range_test_is_shown_as_text_and_as_json() -> None:
-    found = sweep(quadratic(1.0, 0.01), low=1e-4, high=1e3)
-    lines = format_range(found).splitlines()
+    result = sweep(quadratic(1.0, 0.01), low=1e-4, high=1e3)
+    lines = format_range(result).splitlines()
     assert lines[0].startswith("loss ") and {"▁", "█"} <= set(lines[0])
-    assert lines[1].split() == ["rate", "0.0001", f"{found.rates[-1]:.2g}"]
-    assert f"{found.limit:.2g}" in next(line for line in lines if "rises for good" in line)
+    assert lines[1].split() == ["rate", "0.0001", f"{result.rates[-1]:.2g}"]
+    assert f"{result.limit:.2g}" in next(line for line in lines if "rises for good" in line)
     assert max(map(len, lines)) <= 88
-    plain = json.loads(json.dumps(found.to_dict(), allow_nan=False))
-    assert plain["limit"] == found.limit and len(plain["rates"]) == len(plain["losses"])
-    assert plain["suggestion"] == found.suggestion
+    plain = json.loads(json.dumps(result.to_dict(), allow_nan=False))
+    assert plain["limit"] == result.limit and len(plain["rates"]) == len(plain["losses"])
+    assert plain["suggestion"] == result.suggestion
     nothing = format_range(sweep(lambda rate: 1.0))
     assert "suggested" not in nothing and "▁" in nothing
 

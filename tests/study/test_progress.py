@@ -98,8 +98,8 @@ def test_the_latest_value_is_that_of_the_last_epoch_or_else_update(
     error = {"type": "E", "message": ""}
     with RecordFile(tmp_path) as file:
         file.append(make_record({}, 0, "failed", Curve(updates, epochs), error=error))
-        [found] = file.entries()
-        assert found.latest.get("f1") == value
+        [result] = file.entries()
+        assert result.latest.get("f1") == value
 
 
 def test_a_terminal_has_a_table_of_running_and_ended_trials(

@@ -158,11 +158,11 @@ def test_a_curve_diverges_when_it_is_not_finite_or_grows_beyond_measure(
     epochs = [{"epoch": 1 + i, "loss": value} for i, value in enumerate(values)]
     assert Curve(epochs=epochs).diverged() is diverged
     streamed = Curve()
-    found = []
+    result = []
     for value in values:
         streamed.add(value)
-        found.append(streamed.diverged(last=1))
-    assert any(found) is diverged
+        result.append(streamed.diverged(last=1))
+    assert any(result) is diverged
 
 
 def test_plain_values_are_what_json_holds() -> None:
@@ -189,7 +189,7 @@ def test_plain_values_are_what_json_holds() -> None:
 
 def test_a_record_has_its_keys_in_order_and_no_nan() -> None:
     curve = Curve({"objective": [1.0, NAN]}, [{"dev_f1": INF}, {"epoch": 7}], {"optimum": NAN})
-    found = make_record(
+    result = make_record(
         {"rate": np.float32(0.1)},
         3,
         "diverged",
@@ -213,8 +213,8 @@ def test_a_record_has_its_keys_in_order_and_no_nan() -> None:
         "seconds": 1.235,
         "host": "h",
     }
-    assert found == expected and list(found) == list(expected)
-    json.dumps(found, allow_nan=False)
+    assert result == expected and list(result) == list(expected)
+    json.dumps(result, allow_nan=False)
     with pytest.raises(ValueError, match="status must be one of finished, diverged, failed"):
         make_record({}, 0, "done", curve)
     with pytest.raises(ValueError, match="only the statuses failed, out of memory have"):
@@ -250,9 +250,9 @@ def test_records_come_back_in_their_order(tmp_path: Path) -> None:
             assert [entry.id for entry in entries] == [r["id"] for r in records[: i + 1]]
     with RecordFile(tmp_path / "study") as file:
         file.append(record(9))
-    found = RecordFile(str(tmp_path / "study")).load()
-    assert found == [*records, record(9)]
-    assert list(found[0]) == list(records[0])
+    result = RecordFile(str(tmp_path / "study")).load()
+    assert result == [*records, record(9)]
+    assert list(result[0]) == list(records[0])
 
 
 def test_entries_are_records_without_curves(tmp_path: Path) -> None:
@@ -714,8 +714,8 @@ def test_what_json_cannot_be_in_a_record_is_named(
 def test_numbers_of_a_study_from_before_that_count_as_infinite_now_are_none(tmp_path: Path) -> None:
     old = LINE.replace("2.0", "1e+150").replace('"finished"', '"diverged"')
     (tmp_path / "records.jsonl").write_text(old + "\n")
-    [found] = RecordFile(tmp_path).load()
-    assert found["updates"] == {"objective": [3.0, None]}
+    [result] = RecordFile(tmp_path).load()
+    assert result["updates"] == {"objective": [3.0, None]}
 
 
 def test_a_line_without_end_is_not_read_whole(

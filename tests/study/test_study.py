@@ -252,7 +252,7 @@ def test_failed_trials_run_again_on_demand(tmp_path: Path) -> None:
     assert calls(tmp_path / "calls") == ["0 0", "2 0"]
     assert study().plan().trials == [] and study().plan().ended == 5
     assert {t.config["x"] for t in study(retry=True).plan().trials} == {1, 3}
-    again = study(retry=True).run(progress=False)  # in vain
+    again = study(retry=True).run(progress=False)  # they fail again
     assert {r["config"]["x"]: r["status"] for r in again} == dict(enumerate(statuses))
     cure.touch()
     # A trial that the space no longer has is left as it is.
@@ -327,10 +327,10 @@ def test_workers_have_one_thread_and_leave_ctrl_c_to_the_driver(tmp_path: Path) 
     for jobs in (1, 2):  # with one, too, a trial has another process
         records = Study({"x": range(2)}, look, tmp_path / str(jobs), jobs=jobs).run(progress=False)
         for record in records:
-            [found] = record["epochs"]
-            assert found["environment"] == ["1"] * 4
-            assert found["ignored"] and not found["loaded"]
-            assert found["process"] != os.getpid()
+            [result] = record["epochs"]
+            assert result["environment"] == ["1"] * 4
+            assert result["ignored"] and not result["loaded"]
+            assert result["process"] != os.getpid()
 
 
 def test_progress_bars_of_workers_leave_no_locks_behind(
