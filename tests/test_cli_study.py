@@ -90,7 +90,7 @@ def test_shared_settings_and_ways_to_run_reach_the_study(studies: list[ParserStu
         "patience": 4,
         "freeze": ["W", "vectors"],
     }
-    assert (result.folder, result.cache, result.jobs) == ("o", "c", 3)
+    assert (result.folder, result.cache, result.n_jobs) == ("o", "c", 3)
     assert (result.backend, result.address, result.retry) == ("dask", "a:1", False)
     assert result.command == f"rnnparse study run {shlex.join([*shared, *running])}"
     assert main(["study", "run", "--retry-failed"]) == 130
@@ -296,8 +296,11 @@ def test_a_dry_run_of_a_single_setting_has_nothing_to_compare(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     bank = write_treebank(tmp_path / "train.mrg", 40)
-    assert main(["study", "run", bank, "--lr", "0.1", "--dry-run"]) == 0
+    command = ["study", "run", bank, "--lr", "0.1", "--dry-run"]
+    assert main(command) == 0
     printed = capsys.readouterr().out
+    assert main([*command, "--jobs", "-1"]) == 0
+    assert capsys.readouterr().out == printed
     assert printed.startswith("\nall: optimizer adagrad, learning_rate 0.1, ")
     assert "\n1 run to go, 0 have ended; " in printed
 

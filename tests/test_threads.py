@@ -10,7 +10,7 @@ import pytest
 from rnnparse.threads import in_order
 
 
-@pytest.mark.parametrize("jobs", [0, 1, 2, 5])
+@pytest.mark.parametrize("jobs", [-1, 0, 1, 2, 5])
 def test_results_come_in_order_whatever_takes_longest(jobs: int) -> None:
     def square(x: int) -> int:
         time.sleep(0.02 if x % 3 == 0 else 0)

@@ -83,8 +83,8 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         "--jobs",
         type=setting("n_jobs"),
         metavar="N",
-        help="threads; 0 for one per core (default: one per core for a file; 1 for standard input, "
-        "so that each line is answered at once)",
+        help="threads; 0 or -1 for one per core (default: one per core for a file; 1 for standard "
+        "input, so that each line is answered at once)",
     )
     parser.add_argument(
         "--out",

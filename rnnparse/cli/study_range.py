@@ -65,7 +65,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     option(group, "--seed", "random seed", "N")
     add_shared(parser)
     group = parser.add_argument_group("running")
-    option(group, "--jobs", "processor cores, 0 for all", "N", dest="n_jobs")
+    option(group, "--jobs", "processor cores; 0 or -1 for all", "N", dest="n_jobs")
     option(group, "--cache", "folder for forests (default: your cache folder)", "DIR")
 
 

@@ -134,7 +134,7 @@ def _add_running(parser: argparse.ArgumentParser) -> None:
         type=setting("n_jobs"),
         default=0,
         metavar="N",
-        help="runs at once; 0 for one per core (default: 0)",
+        help="runs at once; 0 or -1 for one per core (default: 0)",
     )
     group.add_argument(
         "--backend",
@@ -206,7 +206,7 @@ def _study(args: argparse.Namespace) -> ParserStudy:
         cache=args.cache,
         plateau=args.plateau_epochs if plateau else 0,
         backend=args.backend,
-        jobs=args.jobs,
+        n_jobs=args.jobs,
         address=args.address,
         command=args.command_line,
         retry=args.retry_failed,
@@ -239,10 +239,10 @@ def _print_plan(args: argparse.Namespace, study: ParserStudy) -> None:
     if args.json:
         trials = [trial._asdict() for trial in plan.trials]
         times = {"seconds": seconds, "plateau_seconds": plateau, "list_seconds": lists}
-        print_json({"trials": trials, "ended": plan.ended, "jobs": plan.jobs, **times})
+        print_json({"trials": trials, "ended": plan.ended, "jobs": plan.n_jobs, **times})
         return
     print(_trial_table(plan.trials))
-    at_once = f"{plan.jobs} at once" if plan.jobs else "one at once per core of the cluster"
+    at_once = f"{plan.n_jobs} at once" if plan.n_jobs else "one at once per core of the cluster"
     print(f"\n{counted(len(plan.trials), 'run')} to go, {plan.ended} have ended; {at_once}")
     print(f"they take about {duration(seconds)}")
     if study.plateau:

@@ -172,7 +172,7 @@ def _add_learning(parser: argparse.ArgumentParser) -> None:
 
 def _add_running(parser: argparse.ArgumentParser) -> None:
     group = parser.add_argument_group("running")
-    option(group, "--jobs", "processor cores to use; 0 for all", "N", dest="n_jobs")
+    option(group, "--jobs", "processor cores to use; 0 or -1 for all", "N", dest="n_jobs")
     group.add_argument("--resume", action="store_true", help="continue an interrupted run")
     group.add_argument(
         "--overwrite", action="store_true", help="replace an existing model when training ends"

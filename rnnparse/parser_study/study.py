@@ -65,7 +65,7 @@ class ParserStudy:
             for the user's cache folder.
         plateau: 0, or the maximal number of epochs of a second part, which trains the best setting
             of each optimizer again, until dev F1 has not risen for `patience` epochs.
-        backend, jobs, address, command, retry: as for `Study`; the second part retries nothing.
+        backend, n_jobs, address, command, retry: as for `Study`; the second part retries nothing.
 
     Example:
         >>> grid = Grid.from_options({}, preset="quick", fixed={"treebank": "mine.mrg"})
@@ -77,7 +77,7 @@ class ParserStudy:
     cache: str | None = None
     plateau: int = 0
     backend: str = "processes"
-    jobs: int = 0
+    n_jobs: int = 0
     address: str | None = None
     command: str | None = None
     retry: bool = False
@@ -85,7 +85,7 @@ class ParserStudy:
     @property
     def config(self) -> TrainingConfig:
         """The settings that all trials share."""
-        here: dict[str, Any] = {"n_jobs": self.jobs if self.backend == "processes" else 0}
+        here: dict[str, Any] = {"n_jobs": self.n_jobs if self.backend == "processes" else 0}
         if self.cache is not None:
             here["cache"] = self.cache
         return TrainingConfig.from_dict(
@@ -168,7 +168,7 @@ class ParserStudy:
             ParserTrial(path, self.config),
             self.folder,
             backend=self.backend,
-            jobs=self.jobs,
+            n_jobs=self.n_jobs,
             address=self.address,
             metric="dev_f1",
             maximize=True,

@@ -19,8 +19,6 @@ from functools import lru_cache
 from pathlib import Path
 from typing import Any
 
-from joblib import cpu_count
-
 from rnnparse.errors import ConfigError, MissingExtraError, StudyError
 from rnnparse.study.curve import Curve
 from rnnparse.study.records import make_record
@@ -33,6 +31,7 @@ from rnnparse.study.worker import (
     run_task,
     versions,
 )
+from rnnparse.threads import job_count
 
 # By name, as the packages may be absent.
 _DEATHS = {"TerminatedWorkerError", "WorkerCrashedError", "NodeDiedError", "KilledWorker"}
@@ -47,12 +46,12 @@ class Pool:
     """Workers for trials.
 
     Attributes:
-        jobs: how many trials run at once.
+        n_jobs: how many trials run at once.
         local: whether the workers are child processes, whose trials have heartbeat files.
         executor: returns the executor; after a worker has died, one that works again.
     """
 
-    jobs: int
+    n_jobs: int
     local: bool
     executor: Callable[[], Executor]
 
@@ -95,7 +94,7 @@ class Runner:
         """
         waiting = deque(trials)
         while waiting:
-            lost, death = self._attempt(waiting, self.pool.jobs)
+            lost, death = self._attempt(waiting, self.pool.n_jobs)
             begun = self._begun(lost)
             suspects = begun or lost
             waiting.extendleft(trial for trial in reversed(lost) if trial not in suspects)
@@ -117,7 +116,7 @@ class Runner:
                 message = death.error["message"]
                 raise StudyError(f"workers die before they begin a trial: {message}")
 
-    def _attempt(self, waiting: deque[Trial], jobs: int) -> tuple[list[Trial], Death | None]:
+    def _attempt(self, waiting: deque[Trial], n_jobs: int) -> tuple[list[Trial], Death | None]:
         """Run waiting trials until none is left or a worker dies.
 
         Returns:
@@ -127,7 +126,7 @@ class Runner:
         running: dict[Future[dict[str, Any]], Trial] = {}
         lost: list[Trial] = []
         while running or (waiting and death is None):
-            while waiting and death is None and len(running) < jobs:
+            while waiting and death is None and len(running) < n_jobs:
                 trial = waiting.popleft()
                 running[_submit(executor, self.make_task(trial))] = trial
             for future in wait(running, return_when=FIRST_COMPLETED).done:
@@ -179,23 +178,23 @@ def _submit(executor: Executor, task: Task) -> Future[dict[str, Any]]:
         return failed
 
 
-def check_backend(backend: str, jobs: int, address: str | None) -> None:
+def check_backend(backend: str, n_jobs: int, address: str | None) -> None:
     """Raise ConfigError for an unknown backend, or options that do not fit it."""
     if backend not in _BACKENDS:
         raise ConfigError(f"backend must be one of {', '.join(_BACKENDS)}, not {backend!r}")
-    if jobs < 0:
-        raise ConfigError("jobs must not be negative")
+    if n_jobs < -1:
+        raise ConfigError(f"n_jobs must be at least -1, not {n_jobs}")
     if backend == "processes" and address is not None:
         raise ConfigError("an address is for --backend ray or dask; processes run on this machine")
 
 
 @contextmanager
-def open_pool(backend: str, jobs: int, address: str | None) -> Iterator[Pool]:
+def open_pool(backend: str, n_jobs: int, address: str | None) -> Iterator[Pool]:
     """Provide the workers of a backend. Where the block raises, trials that run are killed.
 
     Args:
         backend: `processes`, `ray` or `dask`.
-        jobs: trials at once; 0 for one per core of this machine or of the cluster.
+        n_jobs: trials at once; 0 or -1 for one per core of this machine or of the cluster.
         address: of a cluster; None starts one on this machine.
 
     Raises:
@@ -203,23 +202,23 @@ def open_pool(backend: str, jobs: int, address: str | None) -> Iterator[Pool]:
         MissingExtraError: the package of the backend is not installed.
         StudyError: the cluster does not answer.
     """
-    check_backend(backend, jobs, address)
-    with _BACKENDS[backend](jobs, address) as pool:
+    check_backend(backend, n_jobs, address)
+    with _BACKENDS[backend](max(n_jobs, 0), address) as pool:
         yield pool
 
 
 @contextmanager
-def _processes(jobs: int, address: str | None) -> Iterator[Pool]:
+def _processes(n_jobs: int, address: str | None) -> Iterator[Pool]:
     from loky import get_reusable_executor
 
     # loky replaces a worker whose memory has grown, which needs no message.
     warnings.filterwarnings("ignore", "A worker stopped while some jobs", UserWarning)
-    jobs = jobs or cpu_count()
+    n_jobs = job_count(n_jobs)
 
     def executor() -> Executor:
         # The initializer runs when a worker starts, as the driver may die before its first trial.
         return get_reusable_executor(
-            max_workers=jobs,
+            max_workers=n_jobs,
             timeout=_IDLE_SECONDS,
             initializer=prepare_process,
             initargs=(os.getpid(),),
@@ -227,7 +226,7 @@ def _processes(jobs: int, address: str | None) -> Iterator[Pool]:
         )
 
     try:
-        yield Pool(jobs, True, executor)
+        yield Pool(n_jobs, True, executor)
     except BaseException:
         get_reusable_executor(reuse=True).shutdown(wait=True, kill_workers=True)
         raise
@@ -246,24 +245,24 @@ class _RayExecutor(Executor):
 
 
 @contextmanager
-def _ray(jobs: int, address: str | None) -> Iterator[Pool]:
+def _ray(n_jobs: int, address: str | None) -> Iterator[Pool]:
     try:
         import ray
     except ImportError:
         raise MissingExtraError("ray", "ray") from None
     with ExitStack() as stack:
         if not ray.is_initialized():
-            options = {} if address else {"num_cpus": jobs or cpu_count()}
+            options = {} if address else {"num_cpus": job_count(n_jobs)}
             with _connecting("Ray", address):
                 ray.init(address=address, include_dashboard=False, log_to_driver=False, **options)
             stack.callback(ray.shutdown)
         cores = max(1, int(ray.cluster_resources().get("CPU", 0)))
         executor = _RayExecutor(ray)
-        yield Pool(min(jobs or cores, cores), False, lambda: executor)
+        yield Pool(min(n_jobs or cores, cores), False, lambda: executor)
 
 
 @contextmanager
-def _dask(jobs: int, address: str | None) -> Iterator[Pool]:
+def _dask(n_jobs: int, address: str | None) -> Iterator[Pool]:
     try:
         from distributed import Client, LocalCluster
     except ImportError:
@@ -272,14 +271,14 @@ def _dask(jobs: int, address: str | None) -> Iterator[Pool]:
         source: Any = address
         if address is None:
             cluster = LocalCluster(
-                n_workers=jobs or cpu_count(), threads_per_worker=1, dashboard_address=None
+                n_workers=job_count(n_jobs), threads_per_worker=1, dashboard_address=None
             )
             source = stack.enter_context(cluster)
         with _connecting("Dask", address):
             client = stack.enter_context(Client(source))
         executor = client.get_executor()
         stack.callback(executor.shutdown, wait=False)
-        yield Pool(jobs or max(1, sum(client.ncores().values())), False, lambda: executor)
+        yield Pool(n_jobs or max(1, sum(client.ncores().values())), False, lambda: executor)
 
 
 @contextmanager

@@ -13,7 +13,6 @@ from pathlib import Path
 from typing import Any
 
 import cloudpickle
-from joblib import cpu_count
 
 from rnnparse.errors import ConfigError, StudyError
 from rnnparse.folders import remove_known
@@ -25,6 +24,7 @@ from rnnparse.study.records import Entry, RecordFile, canonical, data_hash
 from rnnparse.study.schema import FAILURES
 from rnnparse.study.search_space import Space, Trial
 from rnnparse.study.worker import Task, versions
+from rnnparse.threads import job_count
 
 _HEARTBEATS = ".running"
 
@@ -36,13 +36,13 @@ class Plan:
     Attributes:
         trials: those that would run, in the order in which they would start.
         ended: how many trials have a record.
-        jobs: trials at once; 0 for one per core of a cluster.
+        n_jobs: trials at once; 0 for one per core of a cluster.
         seconds: an estimate of the run time; None if there is no basis for one.
     """
 
     trials: list[Trial]
     ended: int
-    jobs: int
+    n_jobs: int
     seconds: float | None
 
 
@@ -62,7 +62,7 @@ class Study:
             whatever it refers to.
         folder: where the study is stored; see `rnnparse.study.records`.
         backend: `processes` on this machine, or `ray` or `dask` for a cluster.
-        jobs: trials at once; 0 for one per core.
+        n_jobs: trials at once; 0 or -1 for one per processor core.
         address: of the cluster; None starts one on this machine.
         name: of the study; None for the name of the folder.
         data: hashes of the data, by names such as `train`; a study resumes only with the same.
@@ -100,7 +100,7 @@ class Study:
         folder: str | os.PathLike[str],
         *,
         backend: str = "processes",
-        jobs: int = 0,
+        n_jobs: int = 0,
         address: str | None = None,
         name: str | None = None,
         data: Mapping[str, str] | None = None,
@@ -115,11 +115,11 @@ class Study:
         retry: bool = False,
         by_content: Container[str] = (),
     ) -> None:
-        check_backend(backend, jobs, address)
+        check_backend(backend, n_jobs, address)
         self.space = space if isinstance(space, Space) else Space(space)
         self.folder, self.file = Path(folder), RecordFile(folder)
         self.trials, self.metric = self.space.trials(), Metric(metric, maximize)
-        self.backend, self.jobs, self.address = backend, jobs, address
+        self.backend, self.n_jobs, self.address = backend, n_jobs, address
         self.cost, self.retry, self.by_content = cost, retry, by_content
         self._about = {
             "name": name or self.folder.resolve().name,
@@ -181,13 +181,14 @@ class Study:
         """
         ended, _ = self._ended()
         waiting = [trial for trial in self.trials if trial.id not in ended]
-        jobs = self.jobs or (cpu_count() if self.backend == "processes" else 0)
+        local = self.backend == "processes"
+        n_jobs = job_count(self.n_jobs) if local else max(self.n_jobs, 0)
         timed = [entry for entry in ended.values() if entry.status == "finished"]
         costs = self._seconds(waiting, timed)
         seconds = None
         if costs is not None:
-            seconds = max([sum(costs) / max(jobs, 1), *costs], default=0.0)
-        return Plan(waiting, len(self.trials) - len(waiting), jobs, seconds)
+            seconds = max([sum(costs) / max(n_jobs, 1), *costs], default=0.0)
+        return Plan(waiting, len(self.trials) - len(waiting), n_jobs, seconds)
 
     def check(self) -> str | None:
         """Check that the folder has no study of other data or settings.
@@ -229,7 +230,7 @@ class Study:
 
     def _run(self, waiting: Sequence[Trial], ended: Sequence[Entry], show: bool) -> None:
         with _one_interrupt(), ExitStack() as stack:
-            pool = stack.enter_context(open_pool(self.backend, self.jobs, self.address))
+            pool = stack.enter_context(open_pool(self.backend, self.n_jobs, self.address))
             heartbeats = stack.enter_context(self._heartbeats()) if pool.local else None
             progress = stack.enter_context(
                 Progress(self.trials, ended, self.metric, heartbeats, show=show)

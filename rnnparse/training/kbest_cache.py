@@ -76,7 +76,7 @@ def candidate_lists(
         k: candidates per sentence.
         categories: C, the number of basic categories.
         folder: for this set of lists; its name must depend on everything that decides them.
-        n_jobs: number of threads; 0 for one per processor core.
+        n_jobs: number of threads; 0 or -1 for one per processor core.
         progress: whether to show a progress bar.
         what: the label of the bar.
     """

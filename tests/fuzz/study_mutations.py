@@ -261,7 +261,7 @@ def _go_on(folder: Path) -> None:
     names = {field.name for field in fields(kind)}
     space = kind(**{name: value for name, value in about["space"].items() if name in names})
     options = {"metric": metric["name"], "maximize": metric["maximize"]}
-    study = Study(space, print, folder, data=about["data"], jobs=1, **options)
+    study = Study(space, print, folder, data=about["data"], n_jobs=1, **options)
     study.check()
     with study.file:
         study.plan()

@@ -137,11 +137,11 @@ def study(folder: Path, **more: Any) -> ParserStudy:
 
 
 def test_a_plan_needs_no_forests(tmp_path: Path) -> None:
-    result = study(tmp_path, jobs=2)
+    result = study(tmp_path, n_jobs=2)
     size = result.size()
     assert size.sentences == 36 and 200 < size.words < 800
     plan, plateau = result.plan(size)
-    assert (len(plan.trials), plan.ended, plan.jobs, plateau) == (9, 0, 2, 0.0)
+    assert (len(plan.trials), plan.ended, plan.n_jobs, plateau) == (9, 0, 2, 0.0)
     assert plan.seconds is not None and plan.seconds > 0
     assert not (tmp_path / "cache").exists() and not (tmp_path / "study").exists()
 
@@ -166,7 +166,7 @@ def test_a_plateau_that_has_been_reached_takes_no_time(tmp_path: Path) -> None:
 
 
 def test_a_plan_rests_on_the_trials_that_have_ended(tmp_path: Path) -> None:
-    result = study(tmp_path, jobs=1)
+    result = study(tmp_path, n_jobs=1)
     rough = result.plan(WSJ)[0].seconds
     with RecordFile(tmp_path / "study") as file:
         for trial in result.grid.trials()[:3]:
@@ -211,11 +211,11 @@ def test_a_study_that_runs_elsewhere_is_refused_before_lists_are_made(tmp_path: 
 
 
 def test_what_the_trials_share_is_what_the_grid_fixes(tmp_path: Path) -> None:
-    result = study(tmp_path, jobs=3)
+    result = study(tmp_path, n_jobs=3)
     expected = {**result.grid.fixed, "cache": str(tmp_path / "cache"), "n_jobs": 3, "dim": 5}
     assert result.config == TrainingConfig(**expected)
     # Cores of this machine, not of the cluster.
-    assert study(tmp_path, jobs=3, backend="ray").config.n_jobs == 0
+    assert study(tmp_path, n_jobs=3, backend="ray").config.n_jobs == 0
 
 
 def test_a_study_with_a_plateau_goes_on_where_it_was(

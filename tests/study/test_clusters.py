@@ -42,7 +42,7 @@ def make_study(folder: Path, home: int, **options: Any) -> Study:
         yield {"epoch": 1, "threads": os.environ["TF_NUM_INTRAOP_THREADS"]}
 
     rates = [0.1, 0.2, 0.3, 0.4, 2e3, 0.6]
-    return Study({"rate": rates}, run, folder, jobs=2, **options)
+    return Study({"rate": rates}, run, folder, n_jobs=2, **options)
 
 
 @pytest.mark.slow

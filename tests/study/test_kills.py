@@ -41,7 +41,7 @@ def run(config, seed):
 if __name__ == "__main__":
     os.makedirs(folder + "/processes", exist_ok=True)
     command = "python driver.py"
-    study = Study(Space({"x": range(8)}, (0, 1)), run, folder + "/study", jobs=2, command=command)
+    study = Study(Space({"x": range(8)}, (0, 1)), run, folder + "/study", n_jobs=2, command=command)
     study.run(progress=False)
 """
 TRIALS = 16

@@ -23,6 +23,7 @@ from rnnparse.study.manifest import read_study
 from rnnparse.study.records import RecordFile, data_hash, trial_id, without_times
 from rnnparse.study.search_space import Space
 from rnnparse.study.study import Study
+from rnnparse.threads import job_count
 
 # Local functions are sent to workers as they are; those of this module by its name.
 
@@ -80,7 +81,7 @@ def ways(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, dict[str, dict
     folder = tmp_path_factory.mktemp("ways") / "study"
     data = {"train": "a1", "dev": "b2"}
     study = Study(
-        Space({"way": list(WAYS)}, (5,)), outcomes(), folder, jobs=2, data=data, gold=[3, 4]
+        Space({"way": list(WAYS)}, (5,)), outcomes(), folder, n_jobs=2, data=data, gold=[3, 4]
     )
     records = study.run(progress=False)
     assert [record["id"] for record in records] == [trial.id for trial in study.trials]
@@ -160,11 +161,11 @@ def calls(folder: Path) -> list[str]:
 
 def test_a_study_runs_what_is_new_and_keeps_what_is_there(tmp_path: Path) -> None:
     function = noted(tmp_path / "calls")
-    first = Study({"x": [1, 2]}, function, tmp_path / "study", jobs=2).run(progress=False)
+    first = Study({"x": [1, 2]}, function, tmp_path / "study", n_jobs=2).run(progress=False)
     assert calls(tmp_path / "calls") == ["1 0", "2 0"]
-    again = Study({"x": [1, 2]}, function, tmp_path / "study", jobs=2).run(progress=False)
+    again = Study({"x": [1, 2]}, function, tmp_path / "study", n_jobs=2).run(progress=False)
     assert again == first and len(calls(tmp_path / "calls")) == 2
-    grown = Study(Space({"x": [3, 2]}, (0, 7)), function, tmp_path / "study", jobs=2)
+    grown = Study(Space({"x": [3, 2]}, (0, 7)), function, tmp_path / "study", n_jobs=2)
     assert [(t.config["x"], t.seed) for t in grown.plan().trials] == [
         (t.config["x"], t.seed) for t in grown.trials if (t.config["x"], t.seed) != (2, 0)
     ]
@@ -185,7 +186,7 @@ def test_a_trial_may_change_its_config_but_not_the_record_of_it(tmp_path: Path) 
         while config["layers"]:
             yield float(config["layers"].pop())
 
-    records = Study({"layers": [[3, 2, 1], [8]]}, consume, tmp_path, jobs=1).run(progress=False)
+    records = Study({"layers": [[3, 2, 1], [8]]}, consume, tmp_path, n_jobs=1).run(progress=False)
     assert {str(r["config"]["layers"]): len(r["updates"]["objective"]) for r in records} == {
         "[3, 2, 1]": 3,
         "[8]": 1,
@@ -198,7 +199,7 @@ def test_names_that_are_not_utf_8_are_carried_through(
 ) -> None:
     folder = tmp_path / os.fsdecode(b"caf\xe9")
     space = Space({"x": [1, 2]}, fixed={"treebank": os.fsdecode(b"/data/caf\xe9.mrg")})
-    study = Study(space, outcomes(), folder, command=os.fsdecode(b"run caf\xe9"), jobs=2)
+    study = Study(space, outcomes(), folder, command=os.fsdecode(b"run caf\xe9"), n_jobs=2)
     study.run(progress=False)
     about = read_study(folder)
     assert os.fsencode(about["name"]) == b"caf\xe9"
@@ -243,7 +244,7 @@ def test_failed_trials_run_again_on_demand(tmp_path: Path) -> None:
         return note(config, seed)
 
     def study(**options: Any) -> Study:
-        return Study({"x": range(5)}, run, tmp_path / "study", jobs=2, **options)
+        return Study({"x": range(5)}, run, tmp_path / "study", n_jobs=2, **options)
 
     statuses = ["finished", "out of memory", "finished", "failed", "diverged"]
     first = {r["config"]["x"]: r for r in study().run(progress=False)}
@@ -256,7 +257,7 @@ def test_failed_trials_run_again_on_demand(tmp_path: Path) -> None:
     assert {r["config"]["x"]: r["status"] for r in again} == dict(enumerate(statuses))
     cure.touch()
     # A trial that the space no longer has is left as it is.
-    some = Study({"x": [0, 1, 2]}, run, tmp_path / "study", jobs=2, retry=True)
+    some = Study({"x": [0, 1, 2]}, run, tmp_path / "study", n_jobs=2, retry=True)
     assert {r["status"] for r in some.run(progress=False)} == {"finished"}
     assert calls(tmp_path / "calls") == ["0 0", "1 0", "2 0"]
     records = {r["config"]["x"]: r for r in study().records()}
@@ -324,9 +325,9 @@ def test_workers_have_one_thread_and_leave_ctrl_c_to_the_driver(tmp_path: Path) 
             "process": os.getpid(),
         }
 
-    for jobs in (1, 2):  # with one, too, a trial has another process
-        records = Study({"x": range(2)}, look, tmp_path / str(jobs), jobs=jobs).run(progress=False)
-        for record in records:
+    for jobs in (1, -1):  # with one, too, a trial has another process
+        study = Study({"x": range(2)}, look, tmp_path / str(jobs), n_jobs=jobs)
+        for record in study.run(progress=False):
             [result] = record["epochs"]
             assert result["environment"] == ["1"] * 4
             assert result["ignored"] and not result["loaded"]
@@ -346,7 +347,7 @@ def test_progress_bars_of_workers_leave_no_locks_behind(
         steps = len(list(tqdm(range(3), disable=True)))
         yield {"epoch": 1, "steps": steps, "kept": len(kept)}
 
-    [record] = Study({"x": [1]}, look, tmp_path, jobs=1).run(progress=False)
+    [record] = Study({"x": [1]}, look, tmp_path, n_jobs=1).run(progress=False)
     assert record["epochs"][0]["steps"] == 3 and record["epochs"][0]["kept"] == 0
 
 
@@ -356,7 +357,7 @@ def test_one_job_is_one_trial_at_a_time(tmp_path: Path) -> None:
         time.sleep(0.05)
         yield {"epoch": 1, "began": began, "ended": time.monotonic()}
 
-    records = Study({"x": range(6)}, wait, tmp_path, jobs=1).run(progress=False)
+    records = Study({"x": range(6)}, wait, tmp_path, n_jobs=1).run(progress=False)
     spans = sorted((r["epochs"][0]["began"], r["epochs"][0]["ended"]) for r in records)
     assert all(ended <= began for (_, ended), (began, _) in pairwise(spans))
     # In the order of the space.
@@ -395,7 +396,7 @@ def deadly(folder: Path) -> Callable[[dict[str, Any], int], Any]:
 @pytest.mark.parametrize("jobs", [1, 3])
 def test_a_trial_that_takes_its_process_with_it_is_found(tmp_path: Path, jobs: int) -> None:
     ways = [*range(1, 6), *DEATHS]
-    study = Study({"way": ways}, deadly(tmp_path / "calls"), tmp_path / "study", jobs=jobs)
+    study = Study({"way": ways}, deadly(tmp_path / "calls"), tmp_path / "study", n_jobs=jobs)
     for record in study.run(progress=False):
         way = record["config"]["way"]
         if way in DEATHS:
@@ -444,8 +445,8 @@ def test_backends_and_their_packages_are_checked(
 
     with pytest.raises(ConfigError, match="backend must be one of processes, ray, dask, not 'x'"):
         study(backend="x")
-    with pytest.raises(ConfigError, match="jobs must not be negative"):
-        study(jobs=-1)
+    with pytest.raises(ConfigError, match="n_jobs must be at least -1, not -2"):
+        study(n_jobs=-2)
     with pytest.raises(ConfigError, match="an address is for --backend ray or dask"):
         study(address="localhost:1")
     for backend, package in (("ray", "ray"), ("dask", "distributed")):
@@ -464,10 +465,10 @@ def test_a_plan_estimates_by_what_trials_have_taken(tmp_path: Path) -> None:
 
     space = {"x": [1, 2, 3, 4]}
     error = {"type": "E", "message": ""}
-    study = Study(space, outcomes(), tmp_path, jobs=2)
+    study = Study(space, outcomes(), tmp_path, n_jobs=2)
     plan = study.plan()
-    assert (len(plan.trials), plan.ended, plan.jobs, plan.seconds) == (4, 0, 2, None)
-    costed = Study(space, outcomes(), tmp_path, jobs=2, cost=lambda config: config["x"])
+    assert (len(plan.trials), plan.ended, plan.n_jobs, plan.seconds) == (4, 0, 2, None)
+    costed = Study(space, outcomes(), tmp_path, n_jobs=2, cost=lambda config: config["x"])
     assert costed.plan().seconds == 5.0
     with RecordFile(tmp_path) as file:
         file.append(make_record({"x": 1}, 0, "finished", Curve(), seconds=10.0))
@@ -478,15 +479,19 @@ def test_a_plan_estimates_by_what_trials_have_taken(tmp_path: Path) -> None:
     ]
     assert (plan.ended, plan.seconds) == (2, 10.0)
     assert costed.plan().seconds == 40.0  # no sooner than the longest: 35 s would be half of all
-    one = Study({"x": [1, 2]}, outcomes(), tmp_path, jobs=1).plan()
+    for backend, cores in (("processes", job_count(0)), ("ray", 0), ("dask", 0)):
+        for every in (0, -1):
+            study = Study(space, outcomes(), tmp_path, backend=backend, n_jobs=every)
+            assert study.plan().n_jobs == cores
+    one = Study({"x": [1, 2]}, outcomes(), tmp_path, n_jobs=1).plan()
     assert (one.trials, one.ended, one.seconds) == ([], 2, 0.0)
-    many = Study({"x": [5, 6, 7, 8, 9]}, outcomes(), tmp_path, jobs=2, cost=lambda c: 1.0).plan()
+    many = Study({"x": [5, 6, 7, 8, 9]}, outcomes(), tmp_path, n_jobs=2, cost=lambda c: 1.0).plan()
     assert many.seconds == 25.0
 
 
 def test_times_and_hosts_alone_may_differ(ways: Ways, tmp_path: Path) -> None:
     records = ways[1]
     data = {"train": "a1", "dev": "b2"}
-    again = Study(Space({"way": list(WAYS)}, (5,)), outcomes(), tmp_path, jobs=1, data=data)
+    again = Study(Space({"way": list(WAYS)}, (5,)), outcomes(), tmp_path, n_jobs=1, data=data)
     for record in again.run(progress=False):
         assert without_times(record) == without_times(records[record["config"]["way"]])
