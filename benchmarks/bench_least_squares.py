@@ -76,7 +76,8 @@ def by_scipy(problem: NistProblem, start: int, method: str) -> Row:
 def nist() -> None:
     """A line for each problem and start."""
     columns = "digits | steps | evaluations | ended"
-    print(f"| problem | level | start | {columns} | lm: {columns} | trf: {columns} |")
+    groups = " | ".join(f"{method}: {columns}" for method in ("rnnparse", "`lm`", "`trf`"))
+    print(f"| problem | level | start | {groups} |")
     print("|---" * 15 + "|")
     for problem in PROBLEMS.values():
         for start in (0, 1):
