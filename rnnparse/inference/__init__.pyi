@@ -1,4 +1,4 @@
-from rnnparse.inference.cky import Chart as Chart
+from rnnparse.inference.chart import Chart as Chart
 from rnnparse.inference.cky import inside_chart as inside_chart
 from rnnparse.inference.decoder import Decoder as Decoder
 from rnnparse.inference.decoder import Parse as Parse

@@ -12,105 +12,19 @@ in their loops, which doubles the time.
 
 from __future__ import annotations
 
-from typing import NamedTuple
-
 import numpy as np
 
 from rnnparse.compiled import njit
-
-NEG_INF = -np.inf
-
-
-SLOT = np.dtype(
-    [("start", np.int64), ("number", np.int32), ("low", np.int32), ("high", np.int32)], align=True
+from rnnparse.inference.arrays import grow
+from rnnparse.inference.chart import (
+    NEG_INF,
+    SLOT,
+    Chart,
+    Rows,
+    cell_index,
+    clear_column,
+    new_column,
 )
-
-
-class Rows(NamedTuple):
-    """Scores of the left children: one slot for each start position and symbol there.
-
-    The score of slot x over tokens i..k-1 is score[slots[x].start + k], -inf without a score; all
-    k with a score lie in slots[x].low..high. `number` is the number of the left child.
-    """
-
-    slot: np.ndarray  # [n, L] int32: slot of each left child's number, or -1
-    slots: np.ndarray  # SLOT
-    score: np.ndarray  # float64
-
-
-class Column(NamedTuple):
-    """Scores of the M right children that end at one position.
-
-    The score of right child b over the tokens from k on is score[b*width + k]; all k with a score
-    lie in low[b]..high[b].
-    """
-
-    score: np.ndarray  # [M*width] float64
-    low: np.ndarray  # [M] int32
-    high: np.ndarray  # [M] int32
-    width: int
-
-
-class Chart(NamedTuple):
-    """The items of all cells; those of cell c are cell_ptr[c]:cell_ptr[c+1] (see `cell_index`)."""
-
-    cell_ptr: np.ndarray  # [cells+1] int64
-    symbol: np.ndarray  # [items] int32, in rising order within a cell
-    inside: np.ndarray  # [items] float64, log probability of the best derivation
-    rows: Rows
-
-
-@njit(cache=True, nogil=True, inline="always")
-def cell_index(i, j):
-    """Number of the cell over tokens i..j-1: columns in order, shortest spans first."""
-    return j * (j - 1) // 2 + (j - 1 - i)
-
-
-@njit(cache=True, nogil=True)
-def grow(array, size):
-    """Return `array` itself, or a copy of at least twice its length that holds `size` entries."""
-    if size <= array.shape[0]:
-        return array
-    bigger = np.empty(max(size, 2 * array.shape[0]), array.dtype)
-    bigger[: array.shape[0]] = array
-    return bigger
-
-
-@njit(cache=True, nogil=True)
-def find_item(cell_ptr, symbol, cell, wanted):
-    """Number of a symbol's item in a cell of a `Chart`, or -1; a binary search."""
-    low, high = cell_ptr[cell], cell_ptr[cell + 1]
-    while low < high:
-        middle = (low + high) // 2
-        if symbol[middle] < wanted:
-            low = middle + 1
-        else:
-            high = middle
-    present = low < cell_ptr[cell + 1] and symbol[low] == wanted
-    return low if present else np.int64(-1)
-
-
-@njit(cache=True, nogil=True)
-def new_column(symbols, width):
-    """An empty column over the positions 0..width-1."""
-    return Column(
-        np.full(symbols * width, NEG_INF),
-        np.full(symbols, width, np.int32),
-        np.full(symbols, -1, np.int32),
-        width,
-    )
-
-
-@njit(cache=True, nogil=True)
-def clear_column(column):
-    """Empty a `Column`."""
-    score, low, high, width = column
-    for b in range(low.shape[0]):
-        if high[b] >= 0:
-            for k in range(low[b], high[b] + 1):
-                score[b * width + k] = NEG_INF
-            low[b] = width
-            high[b] = -1
 
 
 @njit(cache=True, nogil=True)

@@ -17,7 +17,8 @@ from typing import NamedTuple
 import numpy as np
 
 from rnnparse.compiled import njit
-from rnnparse.inference.cky import NEG_INF, grow
+from rnnparse.inference.arrays import grow
+from rnnparse.inference.chart import NEG_INF
 from rnnparse.inference.heap import ENTRY, pop, push
 from rnnparse.threads import apart
 

@@ -10,7 +10,8 @@ from __future__ import annotations
 import numpy as np
 
 from rnnparse.compiled import njit
-from rnnparse.inference.cky import cell_index, find_item, inside_chart
+from rnnparse.inference.chart import cell_index, find_item
+from rnnparse.inference.cky import inside_chart
 from rnnparse.inference.glue import glue_graph, glue_scores
 from rnnparse.inference.hypergraph import EDGES, add_vertex, new_graph
 from rnnparse.inference.kbest import enumerate_trees, no_candidates

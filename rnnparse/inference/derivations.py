@@ -7,7 +7,7 @@ from typing import NamedTuple
 import numpy as np
 
 from rnnparse.compiled import njit
-from rnnparse.inference.cky import grow
+from rnnparse.inference.arrays import grow
 from rnnparse.inference.hashing import crowded, find_slot, intern, larger, new_table
 from rnnparse.inference.heap import ENTRY
 from rnnparse.inference.tree_interning import Contents, has_room, more_contents, new_contents

@@ -9,7 +9,7 @@ from __future__ import annotations
 import numpy as np
 
 from rnnparse.compiled import njit
-from rnnparse.inference.cky import NEG_INF, cell_index
+from rnnparse.inference.chart import NEG_INF, cell_index
 from rnnparse.inference.hypergraph import (
     EDGES,
     VERTICES,

@@ -7,7 +7,7 @@ from typing import NamedTuple
 import numpy as np
 
 from rnnparse.compiled import njit
-from rnnparse.inference.cky import grow
+from rnnparse.inference.arrays import grow
 
 VERTEX = np.dtype(
     [

@@ -10,7 +10,7 @@ from __future__ import annotations
 import numpy as np
 
 from rnnparse.compiled import njit
-from rnnparse.inference.cky import NEG_INF, cell_index, clear_column, find_item, new_column
+from rnnparse.inference.chart import NEG_INF, cell_index, clear_column, find_item, new_column
 from rnnparse.inference.hypergraph import EDGES, VERTICES, add_edge, add_vertex, end_cell, with_room
 
 

@@ -12,7 +12,7 @@ from typing import NamedTuple
 import numpy as np
 
 from rnnparse.compiled import njit
-from rnnparse.inference.cky import grow
+from rnnparse.inference.arrays import grow
 from rnnparse.inference.hashing import EMPTY, crowded, find_slot, intern, larger, new_table
 
 

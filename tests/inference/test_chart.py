@@ -10,7 +10,8 @@ import pytest
 from hypothesis import assume, given
 from hypothesis import strategies as st
 
-from rnnparse.inference.cky import Chart, cell_index, find_item, inside_chart
+from rnnparse.inference.chart import Chart, cell_index, find_item
+from rnnparse.inference.cky import inside_chart
 from rnnparse.inference.decode_kernel import _root_graph
 from rnnparse.inference.hypergraph import CELLS, EDGES, Graph
 from rnnparse.inference.pruning import prune

@@ -6,7 +6,8 @@ import numpy as np
 from nltk.tree import Tree
 
 from rnnparse.grammar.grammar import estimate
-from rnnparse.inference.cky import cell_index, find_item, inside_chart
+from rnnparse.inference.chart import cell_index, find_item
+from rnnparse.inference.cky import inside_chart
 from rnnparse.inference.decode_kernel import _root_graph
 from rnnparse.inference.decoder import Decoder
 from rnnparse.inference.hypergraph import EDGES, VERTICES
