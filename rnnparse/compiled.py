@@ -52,7 +52,13 @@ class _Cache(FunctionCache):
 
     def save_overload(self, sig: Any, data: Any) -> None:
         try:
-            super().save_overload(sig, data)
+            try:
+                super().save_overload(sig, data)
+            except OSError:
+                raise
+            except Exception:  # the index is damaged, or names types that an update has moved
+                self.flush()
+                super().save_overload(sig, data)
         except OSError as error:
             _note("compiled code cannot be kept in %s (%s)", self.cache_path, error.strerror)
 

@@ -51,9 +51,12 @@ def test_a_private_folder_takes_the_place_of_those_that_cannot_be_written_to(
         assert out == "2 3\n" and str(folder) in note and "set NUMBA_CACHE_DIR" in note
         assert stat.S_IMODE(folder.stat().st_mode) == 0o700
         assert len(list(folder.rglob("*.nbi"))) == 2
-    for file in folder.rglob("*.nbc"):
-        file.write_bytes(b"damaged")
-    assert run(tmp_path)[0] == "2 3\n"
+    damaged = b"damaged"
+    for pattern in ("*.nbc", "*.nbi"):
+        for file in folder.rglob(pattern):
+            file.write_bytes(damaged)
+        assert run(tmp_path)[0] == "2 3\n"
+        assert all(file.read_bytes() != damaged for file in folder.rglob(pattern))
 
 
 @linux
