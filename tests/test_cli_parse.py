@@ -259,7 +259,7 @@ def test_each_line_is_answered_before_the_next_is_read(trained: Path) -> None:
     assert run.communicate()[0] == "" and run.returncode == 0
 
 
-@pytest.mark.parametrize("jobs", ["1", "2"])
+@pytest.mark.parametrize("jobs", ["2", pytest.param("1", marks=pytest.mark.slow)])
 def test_a_reader_who_leaves_is_no_error(trained: Path, tmp_path: Path, jobs: str) -> None:
     (tmp_path / "in.txt").write_text("They ate udon with forks.\n" * 300)
     run = subprocess.Popen(

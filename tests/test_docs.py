@@ -1,8 +1,7 @@
 """The pages in docs/ say what is so: their examples run, and their links lead somewhere.
 
 ```pycon blocks of a page run as doctests with one namespace a page; ```console blocks run as those
-of the README do. Programs in docs/examples run to their end; those whose first line is `# slow` are
-slow tests.
+of the README do. Programs in docs/examples run to their end, as slow tests.
 """
 
 from __future__ import annotations
@@ -24,7 +23,7 @@ assert folder  # a fixture, which pytest finds by its name in this module
 
 PAGES = sorted((ROOT / "docs").glob("*.md"))
 PROGRAMS = sorted((ROOT / "docs" / "examples").glob("*.py"))
-SECONDS, SECONDS_IF_SLOW = 300, 1800
+SECONDS = 1800
 _FENCED = re.compile(r"^```(\w*)\n(.*?)^```$", re.MULTILINE | re.DOTALL)
 every_page = pytest.mark.parametrize("page", PAGES, ids=lambda page: page.name)
 
@@ -62,10 +61,6 @@ def run_program(path: Path, folder: Path, seconds: float) -> str:
         raise AssertionError(f"{path.name} takes more than {seconds} s") from None
     assert done.returncode == 0, f"{path.name}: {done.stderr[-3000:]}"
     return done.stdout
-
-
-def is_slow(path: Path) -> bool:
-    return path.read_text(encoding="utf-8").startswith("# slow\n")
 
 
 def prose(path: Path) -> str:
@@ -114,20 +109,11 @@ def test_links_of_the_pages_lead_somewhere(page: Path) -> None:
     assert lost_links(page) == []
 
 
-@pytest.mark.parametrize(
-    "program", [p for p in PROGRAMS if not is_slow(p)], ids=lambda program: program.name
-)
+@pytest.mark.slow
+@pytest.mark.timeout(SECONDS + 60)
+@pytest.mark.parametrize("program", PROGRAMS, ids=lambda program: program.name)
 def test_example_programs_run(program: Path, tmp_path: Path) -> None:
     assert run_program(program, tmp_path, SECONDS)
-
-
-@pytest.mark.slow
-@pytest.mark.timeout(SECONDS_IF_SLOW + 60)
-@pytest.mark.parametrize(
-    "program", [p for p in PROGRAMS if is_slow(p)], ids=lambda program: program.name
-)
-def test_slow_example_programs_run(program: Path, tmp_path: Path) -> None:
-    assert run_program(program, tmp_path, SECONDS_IF_SLOW)
 
 
 GOOD = """# A page
@@ -165,9 +151,6 @@ def test_the_runner_sees_a_program_that_fails(tmp_path: Path) -> None:
             run_program(program, tmp_path, 1)
     program.write_text("import rnnparse, os; print(os.getcwd())")
     assert run_program(program, tmp_path, 60).strip() == str(tmp_path.resolve())
-    assert not is_slow(program)
-    program.write_text("# slow\nprint()")
-    assert is_slow(program)
 
 
 def test_the_runner_sees_links_that_lead_nowhere(tmp_path: Path) -> None:

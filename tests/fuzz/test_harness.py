@@ -40,6 +40,7 @@ WORST = Target("worst", _make, _mutate, _check, seconds=1.0, memory=1 << 30)
 """Each number from 1 to 5 ends in another way; with seed 84 the first six cases have all six."""
 
 
+@pytest.mark.slow
 def test_every_kind_of_failure_is_recorded(tmp_path: Path) -> None:
     report = fuzz("tests.fuzz.test_harness:WORST", 84, tmp_path, cases=6)
     assert report.counts == {ACCEPTED: 1, REFUSED: 1, FAILED: 4}

@@ -329,7 +329,7 @@ class Rankers(keras.Model):
         return {tracker.name: tracker.result() for tracker in self.trackers}
 
 
-@pytest.mark.parametrize("jit_compile", [False, True])
+@pytest.mark.parametrize("jit_compile", [False, pytest.param(True, marks=pytest.mark.slow)])
 def test_every_loss_trains_a_keras_model(jit_compile: bool) -> None:
     """Three candidates with features; the weights must learn which feature marks the target."""
     rng = np.random.default_rng(0)

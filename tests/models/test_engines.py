@@ -133,7 +133,7 @@ def test_second_derivatives_of_the_tensorflow_engine() -> None:
 
 
 @pytest.mark.parametrize("engine", ["numba", "tensorflow"])
-@pytest.mark.parametrize("graph", [False, True])
+@pytest.mark.parametrize("graph", [False, pytest.param(True, marks=pytest.mark.slow)])
 def test_jacobians_hold_one_derivative_a_candidate(engine: str, graph: bool) -> None:
     world = make_world(3)
     batch = world.store.batch([0, 1])

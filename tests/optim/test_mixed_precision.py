@@ -66,7 +66,7 @@ def hinge(costs: Any, scores: Any) -> Any:
     return structured_hinge(scores, costs, tf.argmin(costs, axis=1), candidates)
 
 
-@pytest.mark.parametrize("loss", ["mse", hinge])
+@pytest.mark.parametrize("loss", ["mse", pytest.param(hinge, marks=pytest.mark.slow)])
 def test_single_examples_learn_as_in_full_precision(loss: Any) -> None:
     found = []
     for policy in ("float32", "mixed_float16"):

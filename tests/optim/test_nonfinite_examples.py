@@ -78,7 +78,7 @@ def check(kind: str, x: np.ndarray, y: np.ndarray) -> None:
     losses, values = together(x, y)
     for i in range(SIZE):
         loss, expected = single(x[i : i + 1], y[i : i + 1])
-        np.testing.assert_allclose(losses[i], loss, rtol=1e-5)
+        np.testing.assert_allclose(losses[i], loss, rtol=1e-5, atol=1e-6)
         for value, e in zip(values, expected, strict=True):
             np.testing.assert_allclose(value[i], e, rtol=1e-3, atol=1e-5)
 

@@ -134,7 +134,8 @@ def test_training_goes_on_from_a_file_as_if_it_had_not_been_interrupted(
     assert_same(whole, again)
 
 
-@pytest.mark.parametrize("kind", SLOW)
+@pytest.mark.slow
+@pytest.mark.parametrize("kind", ["trainer", "functional"])
 def test_training_goes_on_from_a_backup(kind: str, tmp_path: Path) -> None:
     whole, first, again = compiled(kind), compiled(kind), compiled(kind)
     fit(whole, 2)

@@ -194,6 +194,7 @@ def test_a_quadratic_program_gives_the_proven_optimum() -> None:
     check_optimum(embedded())
 
 
+@pytest.mark.slow
 def test_descents_come_within_one_per_cent_of_the_optimum() -> None:
     check_descents(embedded(), steps=1000, scale=30.0, rate=0.1)
 
