@@ -284,8 +284,8 @@ def test_a_dry_run_lists_the_trials(tmp_path: Path, capsys: pytest.CaptureFixtur
         (name, rate) for name in ("sgd", "adagrad") for rate in ("0.1", "0.001")
     }
     assert "batch_size 10" in lines[6] and "seed 0" in lines[6]
-    assert "4 runs to go, 0 have ended; 2 at once" in lines
-    assert any("to its plateau: up to " in line for line in lines)
+    assert "4 trials to go, 0 have ended; 2 at once" in lines
+    assert any("configuration of each optimizer again: up to " in line for line in lines)
     assert main([*command, "--json"]) == 0
     plan = json.loads(capsys.readouterr().out)
     assert len(plan["trials"]) == 4 and plan["seconds"] > 0 and plan["plateau_seconds"] == 0
@@ -302,7 +302,7 @@ def test_a_dry_run_of_a_single_setting_has_nothing_to_compare(
     assert main([*command, "--jobs", "-1"]) == 0
     assert capsys.readouterr().out == printed
     assert printed.startswith("\nall: optimizer adagrad, learning_rate 0.1, ")
-    assert "\n1 run to go, 0 have ended; " in printed
+    assert "\n1 trial to go, 0 have ended; " in printed
 
 
 def test_a_dry_run_of_a_large_grid_is_short(

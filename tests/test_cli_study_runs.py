@@ -32,15 +32,15 @@ def test_findings_are_printed(tmp_path: Path, capsys: pytest.CaptureFixture[str]
     folder = str(study_folder(tmp_path / "made up", QUICK, seeds=(0, 1)))
     assert main(["study", "show", folder, "--rows", "4"]) == 0
     printed = capsys.readouterr().out
-    assert printed.startswith("made up: 18 of 18 runs have ended; total time ")
-    assert "\nOf 9 settings, " in printed and "... and 5 more settings" in printed
+    assert printed.startswith("made up: 18 of 18 trials have ended; total time ")
+    assert "\nOf 9 configurations, " in printed and "... and 5 more configurations" in printed
     header = next(line for line in printed.splitlines() if line.startswith("optimizer  "))
     expected = "optimizer learning rate dev F1 objective diagnosis against the best"
     assert " ".join(header.split()) == expected
-    assert "\nOf the variance in dev F1 between settings, the axes" in printed
-    assert "Best setting by dev F1: optimizer " in printed
+    assert "\nOf the variance in dev F1 between configurations, the axes" in printed
+    assert "Best configuration by dev F1: optimizer " in printed
     assert main(["study", "show", folder, "--rows", "8"]) == 0
-    assert "... and 1 more setting\n" in capsys.readouterr().out
+    assert "... and 1 more configuration\n" in capsys.readouterr().out
     with pytest.raises(SystemExit):
         main(["study", "show", folder, "--rows", "-1"])
     text = printed.split("to train it:")[0]
@@ -91,7 +91,7 @@ def test_a_study_without_a_record_has_findings_too(
     folder = study_folder(tmp_path / "empty", QUICK)
     (folder / "records.jsonl").write_text("")
     assert main(["study", "show", str(folder)]) == 0
-    assert "0 of 9 runs have ended" in capsys.readouterr().out
+    assert "0 of 9 trials have ended" in capsys.readouterr().out
     assert main(["study", "show", str(folder), "--json"]) == 0
     assert json.loads(capsys.readouterr().out)["best"] is None
 
@@ -161,7 +161,7 @@ def test_a_study_runs_its_grid_and_the_best_to_their_plateau(place: Path) -> Non
     for name in ("report.html", "report.csv"):
         assert (place / "s" / name).stat().st_size > 0, name
     printed = (place / "printed.txt").read_text()
-    assert printed.startswith("s: 6 of 6 runs have ended") and "to train it:" in printed
+    assert printed.startswith("s: 6 of 6 trials have ended") and "to train it:" in printed
     messages = (place / "messages.txt").read_text()
     assert "the report is ready: s/report.html" in messages and "Traceback" not in messages
 
@@ -176,7 +176,7 @@ def test_a_finished_study_runs_nothing_again(
     out, err = capsys.readouterr()
     assert (place / "s" / "records.jsonl").read_bytes() == before
     assert json.loads(out)["trials"] == {"expected": 6, "ended": 6, "finished": 6}
-    assert "0 runs to go" in err
+    assert "0 trials to go" in err
 
 
 def test_the_command_for_the_best_setting_trains_it(
@@ -211,7 +211,7 @@ def test_a_study_whose_runs_all_fail_is_an_error(
     assert main(["study", "run", "train.mrg", *GRID, "--out", "failing"]) == 2
     out, err = capsys.readouterr()
     assert "4 × failed: ValueError: no such thing" in out
-    assert err.splitlines()[-1].startswith("rnnparse: error: every run failed")
+    assert err.splitlines()[-1].startswith("rnnparse: error: every trial failed")
 
 
 @pytest.mark.slow

@@ -86,8 +86,8 @@ def main() -> None:
         if record["seed"] == 0:
             config = record["config"]
             print(f"{config['optimizer']}, {config['learning_rate']:g}: {found.advice}")
-    print(f"\nrnnparse study show {FOLDER}      all this and the best setting, in the terminal")
-    print(f"rnnparse study report {FOLDER}    curves and a map of the settings, report.html")
+    print(f"\nrnnparse study show {FOLDER}      all this and the best configuration, as text")
+    print(f"rnnparse study report {FOLDER}    curves and a map of the configurations")
 
 
 if __name__ == "__main__":

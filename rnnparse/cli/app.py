@@ -27,11 +27,11 @@ other signals see `Interruption.status`."""
 
 _EPILOG = """\
 examples:
-  rnnparse train --out model                       train on the embedded treebank
-  rnnparse train wsj/0[2-9] --dev wsj/22 --out m   train on your own treebank
+  rnnparse train --out model                        train on the embedded treebank
+  rnnparse train 'wsj/0[2-9]' --dev wsj/22 --out m  train on your own treebank
   echo "They ate udon with forks." | rnnparse parse model
-  rnnparse evaluate model test.mrg                 parse a test set and score the trees
-  rnnparse study run wsj/0[2-9] --preset quick     find learning rates that converge
+  rnnparse evaluate model test.mrg                  parse a test set and score the trees
+  rnnparse study run 'wsj/0[2-9]' --preset quick    find learning rates that work
 
 rnnparse COMMAND --help explains a command and its options.
 """
@@ -100,8 +100,8 @@ def _report(error: Exception, debug: bool) -> int:
 def _parser() -> argparse.ArgumentParser:
     parser = argparse.ArgumentParser(
         prog="rnnparse",
-        description="Train, run and evaluate constituency parsers. A PCFG lists candidate trees; a "
-        "recursive network over words and phrases ranks them.",
+        description="Train, run and evaluate constituency parsers. A PCFG lists candidate trees;\n"
+        "a recursive neural network over words and phrases ranks them.",
         epilog=_EPILOG,
         formatter_class=argparse.RawDescriptionHelpFormatter,
     )

@@ -13,12 +13,13 @@ HELP = "score a file of trees against gold trees, like the program EVALB"
 DESCRIPTION = """\
 Compare two files of trees, one tree per line, and print the table that EVALB prints: recall,
 precision and F1 of the labelled brackets, crossing brackets, tagging accuracy. The default
-parameters are those of COLLINS.prm, the standard for the Penn Treebank. Sentences whose words
-differ are errors and do not count."""
+parameters are those of COLLINS.prm, the standard for the Penn Treebank. If the words of the
+two trees differ, that is an error, and the sentence is not scored."""
 EPILOG = """\
 exit status:
   0  the table is complete
-  1  too many errors: like EVALB, the run stopped at error N + 2 and printed no summary
+  1  too many errors: the table ends and has no summary (EVALB stops at error N + 2, one later
+     than --max-error N suggests, and so does this command)
   2  a file cannot be read, or a line is malformed
 
 examples:

@@ -31,7 +31,7 @@ NAME = "evaluate"
 HELP = "parse the words of gold trees and score the result"
 DESCRIPTION = """\
 Parse the words of gold trees (without their tags), and score the trees by EVALB's rules with
-COLLINS parameters, over all lengths. Gold trees without words do not count. Malformed gold trees
+COLLINS parameters, over all lengths. Gold trees without words are not scored. Malformed gold trees
 are skipped; a warning counts them."""
 EPILOG = """\
 examples:
@@ -73,9 +73,9 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         "--delete-by",
         choices=("own", "gold"),
         default="own",
-        help="which tags decide what words are deleted as punctuation: own: those of each tree, as "
-        "in EVALB, which leaves out sentences where the two trees then differ in length; gold: the "
-        "gold tags, in both trees, so that every sentence counts (default: own)",
+        help="whose tags decide which words are punctuation and are deleted. own: the tags of each "
+        "tree, as in EVALB, which skips a sentence if the trees then differ in length. gold: the "
+        "gold tags for both trees, so that no sentence is skipped. (default: own)",
     )
     parser.add_argument("--by-label", action="store_true", help="add scores for each label")
     parser.add_argument("--by-length", action="store_true", help="add scores by sentence length")
@@ -88,9 +88,9 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--against",
         metavar="TREES",
-        help="trees of another parser for the same sentences, in UTF-8, (()) for a missing tree: "
-        "add the difference in F1 with its 95 %% confidence interval and p-value (paired "
-        "bootstrap)",
+        help="add the difference in F1 to the trees in this file, with a 95 %% confidence interval "
+        "and a p-value (paired bootstrap). The file has one tree per line, in UTF-8, for the same "
+        "sentences; (()) for a missing tree",
     )
     parser.add_argument("--out", metavar="FILE", help="write the parser's trees here")
     parser.add_argument(

@@ -34,8 +34,8 @@ Every line of input gets an answer, in order:
   - an empty line gets (());
   - a sentence that the grammar cannot span gets a tree glued from partial trees; a message counts
     such sentences, and JSON marks them;
-  - a line that cannot be parsed, such as one of more than 1,000 tokens, gets (()), and JSON gives
-    the reason as "error"; a warning counts such lines, and the exit status stays 0.
+  - a line that cannot be parsed, such as one of more than 1,000 tokens, gets (()). JSON gives the
+    reason as "error". A warning counts such lines. The exit status stays 0.
 
 examples:
   echo "They ate udon with forks." | rnnparse parse model --format pretty
@@ -68,7 +68,9 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         help="print the N best trees of each sentence (default: only the best)",
     )
     parser.add_argument(
-        "--tokenized", action="store_true", help="the input has tokens, separated by spaces"
+        "--tokenized",
+        action="store_true",
+        help="the input is already tokenized: white space separates the tokens",
     )
     parser.add_argument(
         "--format", choices=sorted(_FORMATS), default="penn", help="see below (default: penn)"

@@ -1,4 +1,4 @@
-"""`rnnparse study`: compare learning rates and optimizers, and explain why runs do not converge."""
+"""`rnnparse study`: compare configurations, and explain why training does not converge."""
 
 from __future__ import annotations
 
@@ -8,14 +8,17 @@ from rnnparse.cli import study_range, study_report, study_run, study_show
 from rnnparse.cli.commands import add_commands
 
 NAME = "study"
-HELP = "find out which learning rates converge, and why others do not"
+HELP = "compare settings, and find out why training does not converge"
 DESCRIPTION = """\
-Train briefly with every setting of a grid, in parallel. A study explains why each run did or did
-not converge, based on its curve and on documented rules. It is stored in a folder, and resumes if
-it was stopped."""
+Train briefly with every configuration of a grid, in parallel. A study explains why each trial did
+or did not converge, based on its curve and on documented rules. Its folder holds all results; run
+the same command again to resume a study that was stopped.
+
+A configuration is a choice of one value for each setting in the grid; a trial is one training run
+of a configuration, with one seed."""
 EPILOG = """\
 examples:
-  rnnparse study range train.mrg --optimizer adam         which learning rates help?
+  rnnparse study range train.mrg --optimizer adam         which learning rates work?
   rnnparse study run train.mrg --preset quick --out quick
   rnnparse study show quick
 

@@ -9,19 +9,20 @@ from pathlib import Path
 
 from rnnparse.cli.study_run import add_shared
 from rnnparse.cli.text import positive, print_json, setting, warn
-from rnnparse.cli.train import add_treebank, option
+from rnnparse.cli.train import OBJECTIVE_HELP, TIE_HELP, add_treebank, option
 from rnnparse.cli.treebank_style import given_style
 from rnnparse.config import OBJECTIVES, TIES, TrainingConfig
 
 NAME = "range"
 HELP = "find useful learning rates in one short run"
 DESCRIPTION = """\
-Take 200 updates from the initial weights, each with a higher learning rate than the one before
-(Smith 2017). The output shows at which rate the loss begins to fall, falls steepest, is lowest, and
-begins to rise for good. This takes seconds and suggests which learning rates a grid should try."""
+Train for 200 updates (--updates) from the initial weights, each with a higher learning rate than
+the one before (Smith 2017). This takes seconds. The output names the rates at which the loss begins
+to fall, falls fastest, is lowest, and starts to rise for good. "suggested" is the range of rates to
+compare in a study; "try first" is a rate within it."""
 EPILOG = """\
-A sweep is short, so it cannot show rates that only do harm after a thousand updates. Compare a few
-rates within and around the suggested range in a study.
+A range test is short: it cannot show that a rate does harm only after a thousand updates.
+So compare a few rates within and around the suggested range in a study.
 
 examples:
   rnnparse study range train.mrg --optimizer adam --batch-size 256
@@ -34,7 +35,7 @@ _FIELDS = tuple(field.name for field in fields(TrainingConfig))
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Declare the arguments."""
     add_treebank(parser)
-    group = parser.add_argument_group("sweep")
+    group = parser.add_argument_group("range test")
     group.add_argument(
         "--low",
         type=setting("learning_rate"),
@@ -50,23 +51,27 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         help="the last rate (default: 10)",
     )
     group.add_argument(
-        "--updates", type=positive, default=200, metavar="N", help="number of rates (default: 200)"
+        "--updates",
+        type=positive,
+        default=200,
+        metavar="N",
+        help="number of updates (default: 200)",
     )
     group.add_argument("--json", action="store_true", help="print JSON")
     group.add_argument("--svg", metavar="FILE", help="plot the loss over the rate")
     group = parser.add_argument_group("training")
     option(group, "--optimizer", "adagrad, or a Keras optimizer by name", "NAME")
     option(group, "--batch-size", "sentences per update", "N")
-    option(group, "--l2", "weight λ of λ/2 times the squared weights", "WEIGHT")
+    option(group, "--l2", "strength λ of the L2 penalty λ/2 ‖θ‖²", "WEIGHT")
     option(group, "--kappa", "margin κ for each wrong bracket of a candidate", "MARGIN")
     option(group, "--dim", "size n of word and phrase vectors", "N")
-    option(group, "--objective", "objective to minimize", choices=OBJECTIVES)
-    option(group, "--tie", "which candidates count if several are worst", choices=TIES)
+    option(group, "--objective", OBJECTIVE_HELP, choices=OBJECTIVES)
+    option(group, "--tie", TIE_HELP, choices=TIES)
     option(group, "--seed", "random seed", "N")
-    add_shared(parser)
+    add_shared(parser, "other settings")
     group = parser.add_argument_group("running")
     option(group, "--jobs", "processor cores; 0 or -1 for all", "N", dest="n_jobs")
-    option(group, "--cache", "folder for forests (default: your cache folder)", "DIR")
+    option(group, "--cache", "folder for candidate lists (default: your cache folder)", "DIR")
 
 
 def run(args: argparse.Namespace) -> int:

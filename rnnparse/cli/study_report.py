@@ -16,8 +16,8 @@ NAME = "report"
 HELP = "write the report of a study, even while it runs"
 DESCRIPTION = """\
 Write the report of a study from its records, as rnnparse study run does at the end: report.html
-(one file that needs no network; it saves its map and curves as SVG), report.csv, and logs for
-TensorBoard's HParams dashboard in hparams."""
+(one file that works offline; its button "Save SVG" exports the map and the curves), report.csv, and
+logs for TensorBoard's HParams dashboard in hparams."""
 EPILOG = """\
 examples:
   rnnparse study report question

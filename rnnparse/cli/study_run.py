@@ -1,4 +1,4 @@
-"""`rnnparse study run`: train with every setting of a grid, and print the results."""
+"""`rnnparse study run`: train with every configuration of a grid, and print the results."""
 
 from __future__ import annotations
 
@@ -9,9 +9,14 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from rnnparse.cli.text import columns, positive, print_json, setting, warn
-from rnnparse.cli.train import add_candidates, add_treebank, option
+from rnnparse.cli.train import (
+    OBJECTIVE_HELP,
+    TIE_HELP,
+    add_candidates,
+    add_treebank,
+    option,
+)
 from rnnparse.cli.treebank_style import add_style, given_style
-from rnnparse.config import OBJECTIVES, TIES
 from rnnparse.errors import StudyError
 
 if TYPE_CHECKING:
@@ -21,25 +26,33 @@ if TYPE_CHECKING:
 NAME = "run"
 HELP = "start or resume a study"
 DESCRIPTION = """\
-Train with every setting of a grid for a few epochs. All runs share one set of forests, and each
-run is recorded with its curve. A recorded run never runs again: the same command resumes a study
-that was stopped, and another grid adds only new runs. In the end the command writes a report
-(report.html, report.csv, logs for TensorBoard) and prints a table of the results."""
+Train with every configuration of a grid for a few epochs. All trials use the same candidate lists,
+and each trial is recorded with its curve. The same command resumes a study that was stopped. A grid
+with more values adds trials to a study; those with a record do not run again (with --retry-failed,
+failed ones do). In the end the command writes a report (report.html, report.csv, logs for
+TensorBoard) and prints a table of the results."""
 EPILOG = """\
 Separate values by commas. log:1e-4:1:9 stands for nine values from 0.0001 to 1 by equal factors,
-lin:0:1:5 for five values from 0 to 1 by equal steps. Optimizers: sgd, momentum (0.9), adagrad (as
-in the paper), keras-adagrad, adam, and any other optimizer of Keras. Presets:
+lin:0:1:5 for five values from 0 to 1 at equal distances. Optimizers: sgd, momentum (sgd with
+momentum 0.9), adagrad (as in Socher et al. 2013, without an initial accumulator), keras-adagrad,
+adam, and any other optimizer of Keras. Presets:
 
   quick      sgd with learning rates 1, 0.3 and 0.1, adagrad with 0.1, 0.03 and 0.01, adam with
              0.03, 0.01 and 0.003; four epochs each
   question   sgd, adagrad and adam, each with learning rates 0.1, 0.01 and 0.001, batch sizes 256,
-             512 and 1024, and L2 weights 0.1, 0.01 and 0.001; five epochs each. Then it trains the
-             best setting of each optimizer until dev F1 stops rising. (Of the settings within
-             noise of the best, it takes the one with the least loss.)
+             512 and 1024, and L2 strengths 0.1, 0.01 and 0.001; five epochs each. After the grid,
+             it trains the best configuration of each optimizer again until dev F1 stops rising.
+             Best means: among the configurations within noise of the highest dev F1, the one with
+             the lowest training loss.
 
-A grid file in TOML uses the same names. Its table [grid] has learning_rate = "log:1e-4:1:9" and so
-on; its table [training] has settings of rnnparse train that all runs share. Above the tables,
-preset = "question" sets all axes that the file omits.
+A grid file in TOML looks like this. The preset fills in the axes that the file does not set, and
+[training] has settings of rnnparse train that all trials share:
+
+  preset = "question"
+  [grid]
+  learning_rate = "log:1e-4:1:9"
+  [training]
+  candidates = 50
 
 examples:
   rnnparse study run train.mrg --dev dev.mrg --preset question --out question
@@ -51,13 +64,13 @@ _AXES = (
     ("--optimizer", "NAMES", "optimizers"),
     ("--lr", "RATES", "learning rates α"),
     ("--batch-size", "NUMBERS", "sentences per update"),
-    ("--l2", "WEIGHTS", "weights λ of λ/2 times the squared weights"),
+    ("--l2", "WEIGHTS", "strengths λ of the L2 penalty λ/2 ‖θ‖²"),
     ("--kappa", "MARGINS", "margins κ for each wrong bracket of a candidate"),
     ("--dim", "NUMBERS", "sizes of word and phrase vectors"),
-    ("--objective", "NAMES", f"objectives to minimize: {', '.join(OBJECTIVES)}"),
-    ("--tie", "NAMES", f"which candidates count if several are worst: {', '.join(TIES)}"),
+    ("--objective", "NAMES", OBJECTIVE_HELP),
+    ("--tie", "NAMES", TIE_HELP),
     ("--epochs", "NUMBERS", "passes over the training sentences (default: 5)"),
-    ("--seeds", "NUMBERS", "random seeds; every setting runs with each (default: 0)"),
+    ("--seeds", "NUMBERS", "random seeds; one trial per configuration and seed (default: 0)"),
 )
 _SHARED = ("treebank", "dev", "vectors", "candidates", "heads", "jackknife", "patience", "freeze")
 _SHOWN = 100  # trials that --dry-run lists
@@ -79,25 +92,25 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     group.add_argument(
         "--plateau",
         action=argparse.BooleanOptionalAction,
-        help="then train the best setting of each optimizer again until dev F1 stops rising "
-        "(default: only with --preset question)",
+        help="after the grid, train the best configuration of each optimizer again until dev F1 "
+        "stops rising (default: only with --preset question)",
     )
     group.add_argument(
         "--plateau-epochs",
         type=positive,
         default=40,
         metavar="N",
-        help="maximal number of epochs for --plateau (default: 40)",
+        help="maximum number of epochs for --plateau (default: 40)",
     )
-    add_shared(parser)
+    add_shared(parser, "settings that all trials share")
     _add_running(parser)
 
 
-def add_shared(parser: argparse.ArgumentParser) -> None:
-    """Declare the settings that all runs share. `rnnparse study range` has them, too."""
-    group = parser.add_argument_group("settings that all runs share")
-    option(group, "--dev", "trees to tune on (default: a random tenth)", "TREEBANK")
-    option(group, "--vectors", "initial word vectors, as text in the format of GloVe", "FILE")
+def add_shared(parser: argparse.ArgumentParser, title: str) -> None:
+    """Declare the settings that all trials share. `rnnparse study range` has them, too."""
+    group = parser.add_argument_group(title)
+    option(group, "--dev", "development set (default: a random tenth of TREEBANK)", "TREEBANK")
+    option(group, "--vectors", "pre-trained word vectors in GloVe's text format", "FILE")
     add_candidates(group)
     option(
         group,
@@ -127,14 +140,15 @@ def _add_running(parser: argparse.ArgumentParser) -> None:
         type=positive,
         metavar="N",
         default=argparse.SUPPRESS,
-        help="end a run after N epochs without a better dev F1 (default: never; 5 with --plateau)",
+        help="end a trial after N epochs without a better dev F1 (default: never, or 5 with "
+        "--plateau)",
     )
     group.add_argument(
         "--jobs",
         type=setting("n_jobs"),
         default=0,
         metavar="N",
-        help="runs at once; 0 or -1 for one per core (default: 0)",
+        help="trials at once; 0 or -1 for one per core (default: 0)",
     )
     group.add_argument(
         "--backend",
@@ -148,16 +162,16 @@ def _add_running(parser: argparse.ArgumentParser) -> None:
     group.add_argument(
         "--cache",
         metavar="DIR",
-        help="folder for forests, which all machines of a cluster must be able to read (default: "
-        "your cache folder)",
+        help="folder for candidate lists, which all machines of a cluster must be able to read "
+        "(default: your cache folder)",
     )
     group.add_argument(
         "--retry-failed",
         action="store_true",
-        help="run trials again that failed or ran out of memory",
+        help="run failed trials again, including those that ran out of memory",
     )
     group.add_argument(
-        "--dry-run", action="store_true", help="list the runs and estimate how long they take"
+        "--dry-run", action="store_true", help="list the trials and estimate their time"
     )
     group.add_argument("--json", action="store_true", help="print JSON")
 
@@ -181,7 +195,7 @@ def run(args: argparse.Namespace) -> int:
     written = write_all(results, remind=False)
     warn(f"the report is ready: {written[0]}")
     if all(record["status"] in FAILURES for record in records):
-        raise StudyError("every run failed, see above; --retry-failed runs them again")
+        raise StudyError("every trial failed, see above; --retry-failed runs them again")
     return 0
 
 
@@ -228,7 +242,7 @@ def _grid(args: argparse.Namespace) -> Grid:
 
 
 def _print_plan(args: argparse.Namespace, study: ParserStudy) -> None:
-    """Print the runs that would start, and an estimate of their time."""
+    """Print the trials that would start, and an estimate of their time."""
     from rnnparse.parser_study.study import START_SECONDS, list_seconds
     from rnnparse.study.report.formatting import counted, duration
 
@@ -243,17 +257,17 @@ def _print_plan(args: argparse.Namespace, study: ParserStudy) -> None:
         return
     print(_trial_table(plan.trials))
     at_once = f"{plan.n_jobs} at once" if plan.n_jobs else "one at once per core of the cluster"
-    print(f"\n{counted(len(plan.trials), 'run')} to go, {plan.ended} have ended; {at_once}")
+    print(f"\n{counted(len(plan.trials), 'trial')} to go, {plan.ended} have ended; {at_once}")
     print(f"they take about {duration(seconds)}")
     if study.plateau:
-        print(f"then the best setting of each optimizer, to its plateau: up to {duration(plateau)}")
+        print(f"then the best configuration of each optimizer again: up to {duration(plateau)}")
     print(
-        f"before that, unless they are in the cache, the forests take {duration(lists)} on one core"
+        f"before that, unless they are cached, candidate lists take {duration(lists)} on one core"
     )
     if not plan.ended:
         print(
             f"\nThese are rough estimates for {size.words:,} words, measured on another machine. "
-            "They become more accurate once a run has ended."
+            "They become more accurate once a trial has ended."
         )
 
 

@@ -16,10 +16,11 @@ if TYPE_CHECKING:
     from rnnparse.study.report.settings import Setting
 
 NAME = "show"
-HELP = "print what a study has found, even while it runs"
+HELP = "print the results of a study, even while it runs"
 DESCRIPTION = """\
-Print what a study has found so far: how many settings have each diagnosis, with advice for one of
-them; the best settings; the command that trains with the best one; and what limits the findings."""
+Print the results of a study so far: how many configurations have each diagnosis, with advice for
+the best of them; a table of the best configurations; the command that trains with the best one; and
+notes on the limits of the results (noise, a single seed, a best value at the edge of the grid)."""
 EPILOG = """\
 examples:
   rnnparse study show question
@@ -39,12 +40,12 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         type=positive,
         default=_ROWS,
         metavar="N",
-        help=f"settings in the table (default: {_ROWS})",
+        help=f"configurations in the table (default: {_ROWS})",
     )
     parser.add_argument(
-        "--advice", action="store_true", help="add the advice for each setting in the table"
+        "--advice", action="store_true", help="add the advice for each configuration in the table"
     )
-    parser.add_argument("--json", action="store_true", help="print JSON with all settings")
+    parser.add_argument("--json", action="store_true", help="print JSON with all configurations")
 
 
 def run(args: argparse.Namespace) -> int:
@@ -125,7 +126,7 @@ def _parts(results: Results, rows: int, advice: bool) -> Iterator[str]:
     seconds = sum(record["seconds"] for record in records)
     yield (
         f"{readable(results.about['name'])}: {len(records)} of {len(records) + results.missing} "
-        f"runs have ended; total time {duration(seconds)}"
+        f"trials have ended; total time {duration(seconds)}"
     )
     yield _wrapped(say(narrative.lead(results)))
     if basis := list(narrative.basis(results)):
@@ -178,7 +179,7 @@ def _best(results: Results, best: Setting) -> Iterator[str]:
         for axis in results.axes
         if len(axis.values) > 1 and axis.name in best.config
     )
-    yield f"Best setting by {results.metrics[0].title}:{f' {values}.' if values else ''}"
+    yield f"Best configuration by {results.metrics[0].title}:{f' {values}.' if values else ''}"
     yield from map(say, about_best(results))
 
 
@@ -200,7 +201,7 @@ def _table(results: Results, rows: int) -> str:
     titles = [*(axis.title for axis in axes), *(results.metrics[m].title for m in metrics)]
     table = columns([*titles, "diagnosis", "against the best"], lines)
     more = len(results.settings) - rows
-    return f"{table}\n... and {counted(more, 'more setting')}" if more > 0 else table
+    return f"{table}\n... and {counted(more, 'more configuration')}" if more > 0 else table
 
 
 def _wrapped(text: str, width: int = _LINE) -> str:

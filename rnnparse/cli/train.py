@@ -16,8 +16,8 @@ HELP = "train a parser on a treebank"
 DESCRIPTION = """\
 Train a parser on a treebank and write the model to a folder. A PCFG, estimated from the trees,
 lists candidate trees for every sentence; a recursive network learns to rank the correct ones
-first. Training stops when F1 on the development set no longer rises, and prints a table of
-scores."""
+first. Training stops when F1 on the development set no longer rises; the command then prints a
+table of scores."""
 EPILOG = """\
 A treebank is a file of bracketed trees (also gzip), a folder of such files, a quoted pattern
 ("wsj/0[2-9]/*.mrg"), or nltk:NAME for a corpus of NLTK. Traces and function tags are removed.
@@ -33,6 +33,14 @@ examples:
   rnnparse train train.mrg --dev dev.mrg --seed 1 --json > report.json
 """
 
+OBJECTIVE_HELP = (
+    "loss to minimize: hinge (the structured hinge), squared-hinge, perceptron (the hinge without "
+    "margin), mmi (−log P(target)) or risk (the expected cost)"
+)
+TIE_HELP = (
+    "subgradient if candidates tie: that of the first, the mean of all (uniform), or 0 if the "
+    "target is among them (gold)"
+)
 _DEFAULTS = {field.name: field.default for field in fields(TrainingConfig)}
 
 
@@ -76,8 +84,8 @@ def _add_data(parser: argparse.ArgumentParser) -> None:
     option(
         group,
         "--folds",
-        "for small treebanks: tune by N-fold cross-validation and train on all trees; 0: tune on "
-        "the development set",
+        "for small treebanks: choose the number of epochs and β by N-fold cross-validation, then "
+        "train on all trees; 0: choose them on the development set",
         "N",
     )
     option(group, "--vectors", "pre-trained word vectors in GloVe's text format", "FILE")
@@ -105,8 +113,9 @@ def _add_model(parser: argparse.ArgumentParser) -> None:
     option(
         group,
         "--jackknife",
-        "make the candidate lists of each Nth of the training set with a grammar estimated from "
-        "the rest; 0: use one grammar, estimated from all trees",
+        "divide the training set into N parts and parse each with a grammar estimated from the "
+        "others, so that candidate lists in training are like those of new text; 0: use one "
+        "grammar for all",
         "N",
     )
 
@@ -117,13 +126,12 @@ def _add_learning(parser: argparse.ArgumentParser) -> None:
     option(group, "--patience", "stop after N epochs without a better development F1", "N")
     option(group, "--batch-size", "sentences per update", "N")
     option(group, "--learning-rate", "learning rate α", "RATE")
-    option(group, "--l2", "weight λ of the L2 penalty λ/2 ‖θ‖²", "WEIGHT")
+    option(group, "--l2", "strength λ of the L2 penalty λ/2 ‖θ‖²", "WEIGHT")
     option(group, "--kappa", "structured margin κ per wrong bracket of a candidate", "MARGIN")
     option(
         group,
         "--objective",
-        "loss of a sentence: the structured hinge, its square, the hinge without margin "
-        "(perceptron), −log P(target) (mmi), or the expected margin (risk)",
+        OBJECTIVE_HELP,
         choices=OBJECTIVES,
     )
     option(
@@ -141,8 +149,7 @@ def _add_learning(parser: argparse.ArgumentParser) -> None:
     option(
         group,
         "--tie",
-        "subgradient if candidates tie: that of the first, the mean of all, or 0 if the target is "
-        "among them (gold)",
+        TIE_HELP,
         choices=TIES,
     )
     group.add_argument(
@@ -150,7 +157,8 @@ def _add_learning(parser: argparse.ArgumentParser) -> None:
         dest="averaging",
         action="store_false",
         default=argparse.SUPPRESS,
-        help="keep the weights of the best epoch instead of their mean over the epochs",
+        help="use the weights of the best epoch, not the mean of the weights after all epochs up "
+        "to it",
     )
     group.add_argument(
         "--freeze",
@@ -195,7 +203,7 @@ def add_treebank(parser: argparse.ArgumentParser) -> None:
         metavar="TREEBANK",
         nargs="?",
         default=argparse.SUPPRESS,
-        help="training trees (default: the small generated treebank of this package)",
+        help="training trees (default: the embedded treebank, 1,600 generated sentences)",
     )
 
 

@@ -53,7 +53,8 @@ def add_style(parser: argparse.ArgumentParser) -> None:
         group,
         "--label-separators",
         "TEXT,…",
-        "what separates function tags from labels, as in --label-separators='default,*,##'",
+        "characters before a function tag, such as - in NP-SBJ; 'default,*' adds one (default: "
+        "-,=,|)",
         dest="separators",
     )
     group.add_argument(

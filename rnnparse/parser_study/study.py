@@ -118,10 +118,10 @@ class ParserStudy:
         for finding in whole_batches(self.grid.axes["batch_size"], problem.sizes["train"]):
             note(f"note: {say(finding)}")
         plan = study.plan()
-        note(f"{counted(len(plan.trials), 'run')} to go, {plan.ended} have ended")
+        note(f"{counted(len(plan.trials), 'trial')} to go, {plan.ended} have ended")
         records = study.run(progress)
         if self.plateau:
-            note(f"the best setting of each optimizer again, for up to {self.plateau} epochs")
+            note(f"the best configuration of each optimizer again, for up to {self.plateau} epochs")
             further = plateau_settings(records, problem.gold, self.plateau, self.config.patience)
             grid = replace(self.grid, further=further)
             records = self._study(grid, problem.path, **about).run(progress)

@@ -268,7 +268,7 @@ def test_a_study_with_a_plateau_goes_on_where_it_was(
     assert len(records) == 12
     last = [record["config"] for record in records if record["config"]["epochs"] == 7]
     assert {(c["learning_rate"], c["patience"]) for c in last} == {(1.0, 5), (0.1, 5), (0.03, 5)}
-    assert notes[0] == "9 runs to go, 0 have ended" and "up to 7 epochs" in notes[-1]
+    assert notes[0] == "9 trials to go, 0 have ended" and "up to 7 epochs" in notes[-1]
 
 
 def test_studies_of_a_former_optimizer_are_still_reported(tmp_path: Path) -> None:

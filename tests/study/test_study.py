@@ -206,7 +206,7 @@ def test_names_that_are_not_utf_8_are_carried_through(
     assert os.fsencode(about["space"]["fixed"]["treebank"]) == b"/data/caf\xe9.mrg"
     assert main(["study", "report", str(folder)]) == 0
     assert main(["study", "show", str(folder)]) == 0
-    shown = "caf\N{REPLACEMENT CHARACTER}: 2 of 2 runs have ended"
+    shown = "caf\N{REPLACEMENT CHARACTER}: 2 of 2 trials have ended"
     assert shown.encode() in capsysbinary.readouterr().out
     page = (folder / "report.html").read_text("utf-8")
     assert all(f"caf\N{REPLACEMENT CHARACTER}{end}" in page for end in (":", ".mrg"))

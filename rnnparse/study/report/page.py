@@ -28,21 +28,21 @@ _METHODS = (
     "Dev F1 is that of a trial's best epoch. The objective is the end of the line through the last "
     "half of its curve. Other metrics are those of the last epoch. Trials that did not finish have "
     "no metrics.",
-    "A setting comprises all trials that differ only in the seed. Its metrics are means with 95 % "
+    "A configuration has one trial per seed. Its metrics are means over these trials with 95 % "
     "intervals (Student's t). Its diagnosis is the most frequent one.",
-    "The best setting is compared with each other one by dev F1, with a paired bootstrap over the "
-    "sentences of the dev set and over the seeds. Intervals and p-values are adjusted for the "
-    "number of settings (Bonferroni): with a probability of at least 95 %, the truly best setting "
-    "is within noise of the one that seems best. Without counts by sentence, Welch's test compares "
-    "the seeds.",
-    "Axes explain shares of the variance between settings. Where axes vary together, as when each "
-    "optimizer has its own rates, their common share is divided between them, so shares add up to "
+    "The best configuration is compared with every other by dev F1, with a paired bootstrap over "
+    "the sentences of the dev set and over the seeds. Intervals and p-values are adjusted for the "
+    "number of configurations (Bonferroni): with a probability of at least 95 %, the truly best "
+    "configuration is within noise of the one that seems best. Without counts by sentence, "
+    "Welch's test compares the seeds.",
+    "Axes explain shares of the variance between configurations. Where axes vary together, as when "
+    "each optimizer has its own rates, their joint share is divided between them, so shares sum to "
     "at most 100 %.",
     "Seconds are the time of the epochs, or of the whole trial if epochs are not timed. The total "
     "counts whole trials.",
-    "Where a trial diverged, the axis ends at ten times the start of the others (a hundred times "
-    "if it is logarithmic), or at the highest of the others. ↑ gives the greatest value of a line "
-    "that leaves the chart.",
+    "Where a trial diverged, the axis ends at ten times the start of the other trials (a hundred "
+    "times if it is logarithmic), or at the highest value of the others. ↑ gives the greatest "
+    "value of a line that leaves the chart.",
     "Long curves are divided into bins, each drawn as its mean, minimum and maximum. Colours of "
     "the map go from the best value to the worst, or to the value three times as far from the best "
     "as the median.",
@@ -50,7 +50,7 @@ _METHODS = (
 
 
 def write_report(study: Source) -> Path:
-    """Write `report.html` of a study: a single file that needs no network.
+    """Write `report.html` of a study: a single file that works offline.
 
     Args:
         study: its folder, or its results. Trials may still be running.
@@ -69,7 +69,7 @@ def write_report(study: Source) -> Path:
     template = _template()
     results = load_results(study)
     path = results.folder / REPORT
-    require_own(path, b"which settings converge, and why the others do not</title>")
+    require_own(path, b" converge, and why the others do not</title>")  # of any version
     parts = (readable(part).encode("utf-8") for part in template.generate(_context(results)))
     write_atomically(path, lambda file: file.writelines(parts))
     return path
@@ -131,7 +131,7 @@ def _facts(results: Results) -> Iterator[str]:
     records, missing = results.records, results.missing
     ended = f"{len(records)} of {len(records) + missing} trials"
     yield ended if missing else counted(len(records), "trial")
-    yield counted(len(results.settings), "setting")
+    yield counted(len(results.settings), "configuration")
     seeds = {record["seed"] for record in records}
     if len(seeds) > 1:
         yield f"{len(seeds)} seeds"

@@ -244,7 +244,7 @@ class Results:
         """What tells a setting from the others."""
         names = [self.axes[i].name for i in self.varying]
         parts = [with_title(name, setting.config[name]) for name in names if name in setting.config]
-        return ", ".join(parts) or "the only setting"
+        return ", ".join(parts) or "the only configuration"
 
     def score(self, setting: Setting, metric: int) -> str:
         """A metric of a setting, as "87.49 ± 0.31"."""
@@ -257,7 +257,7 @@ Source = str | os.PathLike[str] | Results
 
 
 def load_results(study: Source) -> Results:
-    """Read a study folder and diagnose its trials; results are returned as they are.
+    """Read a study folder and diagnose its trials. (`Results` are returned unchanged.)
 
     If a trial has several records, as after files were concatenated, the last one counts.
 

@@ -20,7 +20,7 @@ from rnnparse.study.report.significance import Comparison
 _OUTCOMES = {
     "converged": "converged",
     "improving": "improved until the end",
-    "too few updates": "made too few updates to get anywhere",
+    "too few updates": "made too few updates",
     "oscillating": "oscillated",
     "stalled": "stalled",
     "diverged": "diverged",
@@ -35,7 +35,7 @@ def say(finding: Finding) -> str:
 
 
 def say_traits(traits: Sequence[Trait]) -> str:
-    """What is typical of settings, such as "all use sgd; 15 of 18 use batch size 1024"; or ""."""
+    """What is typical of configurations ("all use sgd; 15 of 18 use batch size 1024"), or ""."""
     parts = []
     for trait in traits:
         everyone = "both" if trait.total == 2 else "all"
@@ -46,7 +46,7 @@ def say_traits(traits: Sequence[Trait]) -> str:
 
 
 def say_difference(comparison: Comparison | None) -> str:
-    """How far a setting is from the best one, with the verdict."""
+    """How far a configuration is from the best one, with the verdict."""
     if comparison is None:
         return "–"
     difference, low, high = (-x for x in (comparison.difference, comparison.high, comparison.low))
@@ -59,13 +59,14 @@ def _outcomes(counts: Mapping[str, int], beyond: int) -> str:
     if not total:
         return "No trial has ended yet."
     if len(counts) == 1:
-        who = {1: "The only setting", 2: "Both settings"}.get(total, f"All {total} settings")
-        return f"{who} {_OUTCOMES[next(iter(counts))]}."
+        who = {1: "The only configuration", 2: "Both configurations"}
+        subject = who.get(total, f"All {total} configurations")
+        return f"{subject} {_OUTCOMES[next(iter(counts))]}."
     parts = [f"{count} {_OUTCOMES[label]}" for label, count in counts.items()]
     if "converged" not in counts:
         parts.insert(0, "none converged")
     added = f" ({beyond} beyond the grid)" if beyond else ""
-    return f"Of {total} settings{added}, {join(parts)}."
+    return f"Of {total} configurations{added}, {join(parts)}."
 
 
 def _sizes(sizes: Mapping[str, int]) -> str:
@@ -78,23 +79,23 @@ def _baselines(metric: str, values: Mapping[str, float]) -> str:
 
 
 def _updates_made(least: int, most: int) -> str:
-    return f"Runs made {least if least == most else f'{least} to {most}'} updates."
+    return f"Trials made {least if least == most else f'{least} to {most}'} updates."
 
 
 def _hardly_moved(share: float, **who: Any) -> str:
     moved = f"all updates together moved the weights by less than {100 * share:g} % of their norm"
-    return _in_settings(moved, **who)
+    return _in_configurations(moved, **who)
 
 
 def _at_rest(metric: str, epochs: int, **who: Any) -> str:
-    return _in_settings(f"{title(metric)} did not improve in the last {epochs} epochs", **who)
+    return _in_configurations(f"{title(metric)} did not improve in the last {epochs} epochs", **who)
 
 
-def _in_settings(
+def _in_configurations(
     what: str, count: int, total: int, name: str | None, traits: Sequence[Trait]
 ) -> str:
     details = name or say_traits(traits)
-    return f"In {count} of {counted(total, 'setting')}, {what}{details and f': {details}'}."
+    return f"In {count} of {counted(total, 'configuration')}, {what}{details and f': {details}'}."
 
 
 def _penalty_dominates(
@@ -107,16 +108,16 @@ def _penalty_dominates(
     ]
     fall = " It falls mainly because the weights shrink." if of_fall else ""
     return (
-        f"In the median, the L2 term makes up {join(shares)} of the final objective.{fall} Judge "
-        f"settings by {join([title(name) for name in judge_by])} instead."
+        f"In the median, the L2 term makes up {join(shares)} of the final objective.{fall} "
+        f"Compare configurations by {join([title(name) for name in judge_by])} instead."
     )
 
 
 def _axes_explain(metric: str, axes: Mapping[str, int]) -> str:
     shares = join([f"{title(name)} {share} %" for name, share in axes.items()])
     return (
-        f"Of the variance in {title(metric)} between settings, the axes explain: {shares}. The "
-        "rest comes from interactions and noise."
+        f"Of the variance in {title(metric)} between configurations, the axes explain: "
+        f"{shares}. The rest comes from interactions and noise."
     )
 
 
@@ -131,8 +132,8 @@ def _within_noise(count: int, names: Sequence[str]) -> str:
     more = f"; and {count - len(names)} more" if count > len(names) else ""
     verb = "is" if count == 1 else "are"
     return (
-        f"{counted(count, 'other setting')} {verb} within noise of the best, so the order may be "
-        f"due to chance: {'; '.join(names)}{more}."
+        f"{counted(count, 'other configuration')} {verb} within noise of the best, so the order "
+        f"may be due to chance: {'; '.join(names)}{more}."
     )
 
 
@@ -144,7 +145,7 @@ def _whole_batches(sizes: Sequence[float], examples: int) -> str:
     sizes_ = join([value_text(size) for size in sizes])
     noun = "Batch size" if len(sizes) == 1 else "Batch sizes"
     verb = "covers" if len(sizes) == 1 else "cover"
-    return f"{noun} {sizes_} {verb} all {examples} examples: one update an epoch."
+    return f"{noun} {sizes_} {verb} all {examples} examples: one update per epoch."
 
 
 def _edge(axis: str, value: float, which: str, next: float | None) -> str:
@@ -154,7 +155,10 @@ def _edge(axis: str, value: float, which: str, next: float | None) -> str:
 
 def _other_scales(axes: Sequence[str]) -> str:
     names = join([title(name) for name in axes])
-    return f"Objectives do not compare across values of {names}. Compare settings within each."
+    return (
+        f"Objectives cannot be compared across values of {names}. Compare configurations with the "
+        "same value."
+    )
 
 
 _SENTENCES: Mapping[str, Callable[..., str]] = {
@@ -168,12 +172,12 @@ _SENTENCES: Mapping[str, Callable[..., str]] = {
     "axes_explain": _axes_explain,
     "best_scores": _best_scores,
     "best_diagnosis": "Diagnosis: {label}. {advice}".format,
-    "same_in_effect": lambda names: f"Settings with the same effect: {'; '.join(names)}.",
+    "same_in_effect": lambda names: f"Configurations with the same effect: {'; '.join(names)}.",
     "within_noise": _within_noise,
     "missing_trials": _missing_trials,
     "whole_batches": _whole_batches,
     "no_better": lambda metric, than, value: (
-        f"No setting is better than {than} ({title(metric)} {value:.4g})."
+        f"No configuration is better than {than} ({title(metric)} {value:.4g})."
     ),
     "edge": _edge,
     "noise_level": (
@@ -181,8 +185,8 @@ _SENTENCES: Mapping[str, Callable[..., str]] = {
         "noise."
     ).format,
     "one_seed": lambda: (
-        "Each setting ran with one seed. The comparisons account for the choice of dev sentences; "
-        "another seed may change scores more."
+        "Each configuration has a single trial (one seed). The comparisons account for the choice "
+        "of dev sentences; another seed may change scores by more."
     ),
     "other_scales": _other_scales,
 }

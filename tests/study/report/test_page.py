@@ -196,8 +196,9 @@ def test_differences_within_noise_are_flagged(tmp_path: Path) -> None:
     alike = [int(setting in results.near) for setting in results.settings]
     assert page.study()["settings"]["alike"] == alike
     (card,) = page.texts("div", class_="best-setting")
-    assert "1 other setting is within noise of the best" in card
-    assert "Each setting ran with one seed." in page.texts("ul", class_="notes")[0]
+    assert "1 other configuration is within noise of the best" in card
+    (notes,) = page.texts("ul", class_="notes")
+    assert "Each configuration has a single trial (one seed)." in notes
 
 
 def test_the_lead_counts_the_diagnoses(tmp_path: Path, page: Page) -> None:
@@ -207,10 +208,10 @@ def test_the_lead_counts_the_diagnoses(tmp_path: Path, page: Page) -> None:
         for tag, found, texts in page.elements
         if tag == "button" and "data-label" in found
     }
-    assert sum(counts.values()) == 9 and lead.startswith("Of 9 settings, ")
+    assert sum(counts.values()) == 9 and lead.startswith("Of 9 configurations, ")
     assert f"{counts['failed']} failed" in lead
     only = study_folder(tmp_path, QUICK, failing={"out of memory": {}})
-    assert Page(write_report(only)).texts("p", class_="lead") == ["All 9 settings failed."]
+    assert Page(write_report(only)).texts("p", class_="lead") == ["All 9 configurations failed."]
 
 
 def test_a_study_without_records_says_so(tmp_path: Path) -> None:
@@ -371,7 +372,7 @@ def test_seconds_leave_out_the_start_of_a_process(tmp_path: Path) -> None:
 
 def test_the_marks_of_the_table_are_explained_beside_it(page: Page, tmp_path: Path) -> None:
     (section,) = page.texts("section", id="settings")
-    assert "★ best setting, ≈ within noise of the best" in section
+    assert "★ best configuration, ≈ within noise of the best" in section
     plain = plain_study(tmp_path, {"x": [1, 2]}, lambda c, s: Curve({"objective": [2.0, c["x"]]}))
     (section,) = Page(write_report(plain)).texts("section", id="settings")
-    assert "★ best setting" in section and "≈" not in section
+    assert "★ best configuration" in section and "≈" not in section

@@ -146,25 +146,25 @@ def test_the_keyboard_sorts_too(browser: Browser, question: Path) -> None:
 def test_words_and_diagnoses_filter_the_table(browser: Browser, question: Path) -> None:
     browser.open(question)
     browser.type("#filter", "adam rate=0.01 256")
-    assert browser.texts("#pages [role=status]") == ["1–3 of 3 settings (of 81)"]
+    assert browser.texts("#pages [role=status]") == ["1–3 of 3 configurations (of 81)"]
     assert set(column(browser, "learning rate")) == {"0.01"}  # not 0.001
     browser.type("#filter", "")
     browser.choose("#by-label", "failed")
-    assert browser.texts("#pages [role=status]") == ["1–3 of 3 settings (of 81)"]
+    assert browser.texts("#pages [role=status]") == ["1–3 of 3 configurations (of 81)"]
     assert set(column(browser, "batch size")) == {"512"}
     browser.choose("#by-label", "")
     browser.click("#pages button:nth-of-type(2)")
-    assert browser.texts("#pages [role=status]") == ["51–81 of 81 settings"]
+    assert browser.texts("#pages [role=status]") == ["51–81 of 81 configurations"]
     assert browser.run("document.activeElement.innerText") == "previous"  # there is no next page
     browser.type("#filter", "nothing like this")
-    assert browser.texts("#pages [role=status]") == ["no setting (of 81)"]
+    assert browser.texts("#pages [role=status]") == ["no configuration (of 81)"]
 
 
 def test_a_diagnosis_above_filters_map_and_table(browser: Browser, question: Path) -> None:
     browser.open(question)
     count = int(browser.texts("button[data-label='too few updates'] b")[0])
     browser.click("button[data-label='too few updates']")
-    assert f"of {count} settings (of 81)" in browser.texts("#pages [role=status]")[0]
+    assert f"of {count} configurations (of 81)" in browser.texts("#pages [role=status]")[0]
     assert len(browser.texts(".heat td button:not(.dim)")) == count
     browser.click("button[data-label='too few updates']")
     assert len(browser.texts(".heat td button.dim")) == 0
@@ -414,7 +414,11 @@ def test_small_studies_have_a_page_too(browser: Browser, tmp_path: Path, kind: s
     if kind == "none":
         (folder / "records.jsonl").write_text("")
     browser.open(write_report(folder))
-    lead = {"one": "The only setting", "failures": "All 9 settings failed", "none": "No trial has"}
+    lead = {
+        "one": "The only configuration",
+        "failures": "All 9 configurations failed",
+        "none": "No trial has",
+    }
     assert browser.texts(".lead")[0].startswith(lead[kind])
     count = {"one": 1, "failures": 9, "none": 0}[kind]
     assert len(browser.texts("#body tr")) == len(browser.texts(".heat td button")) == count
@@ -493,7 +497,7 @@ def test_the_map_and_the_charts_are_saved_as_pictures_of_their_own(
     browser.open(question)
     map_ = saved(browser, tmp_path, "map.svg", "#map-controls .save")
     shown = drawn_texts(map_)
-    assert {"batch size 512 · L2 0.01", "adagrad", "best setting", "dev F1"} <= {
+    assert {"batch size 512 · L2 0.01", "adagrad", "best configuration", "dev F1"} <= {
         text if not text.startswith("dev F1") else "dev F1" for text in shown
     }
     assert set(browser.texts(".heat td button span")) <= set(shown)
@@ -538,7 +542,7 @@ def test_ten_thousand_trials_open_and_sort_in_two_seconds(browser: Browser, tmp_
     for _ in range(3):
         browser.open(report)
         opened.append(browser.run("performance.getEntriesByType('navigation')[0].duration"))
-        assert browser.texts("#pages [role=status]") == ["1–50 of 10000 settings"]
+        assert browser.texts("#pages [role=status]") == ["1–50 of 10000 configurations"]
         for title in ("learning rate", "objective", "diagnosis"):
             sorted_.append(_time_of_click(browser, title))
     values = column(browser, "diagnosis")

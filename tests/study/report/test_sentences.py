@@ -92,7 +92,7 @@ def test_a_difference_is_given_from_the_best_on() -> None:
     assert say_difference(None) == "–"
 
 
-def test_both_settings_are_not_called_all() -> None:
+def test_both_configurations_are_not_called_all() -> None:
     assert say_traits([Trait(2, 2, (("rate", 1.0),))]) == "both use rate 1"
 
 

@@ -44,7 +44,7 @@ function nameOf(setting, axes = varying) {
       ? value
       : `${title(study.axes[axis].name)} ${value}`;
   });
-  return parts.join(" · ") || "the only setting";
+  return parts.join(" · ") || "the only configuration";
 }
 
 /** A metric of a setting, with half its interval where there are several seeds. */

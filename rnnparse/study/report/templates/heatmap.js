@@ -216,7 +216,7 @@ class HeatMap {
     const [background, ink] = this.colours.of(value);
     const best = setting === study.best;
     const alike = !best && study.settings.alike[setting];
-    const note = best ? "; the best setting" : alike ? "; within noise of the best" : "";
+    const note = best ? "; the best configuration" : alike ? "; within noise of the best" : "";
     const told = value == null ? "no value" : showMetric(setting, this.metric);
     const shown = `${study.metrics[this.metric].title} ${told}`;
     const label = `${nameOf(setting)}: ${shown}, ${labelOf(setting)}${note}`;
@@ -256,7 +256,7 @@ class HeatMap {
 
   legend() {
     const parts = [this.colours.legend(study.metrics[this.metric])];
-    if (study.best != null) parts.push(make("span", { class: "key best" }, "best setting"));
+    if (study.best != null) parts.push(make("span", { class: "key best" }, "best configuration"));
     if (study.settings.alike.some(Boolean)) {
       parts.push(make("span", { class: "key alike" }, "within noise of the best"));
     }
@@ -318,7 +318,7 @@ class Colours {
   }
 
   legend(metric) {
-    if (this.best === undefined) return make("span", {}, `${metric.title}: no setting has a value`);
+    if (this.best === undefined) return make("span", {}, `${metric.title}: no configuration has a value`);
     const stops = Array.from({ length: 60 }, (_, i) => this.shade(i / 59)[0]);
     const bar = draw(
       "svg",

@@ -73,8 +73,8 @@ class SettingTable {
     const to = from + part.length;
     const count = this.shown.length === settingCount ? "" : ` (of ${settingCount})`;
     const text = part.length
-      ? `${from + 1}–${to} of ${this.shown.length} settings${count}`
-      : `no setting${count}`;
+      ? `${from + 1}–${to} of ${this.shown.length} configurations${count}`
+      : `no configuration${count}`;
     const button = (name, page, possible) =>
       pushButton({ disabled: !possible, click: () => this.turn(page) }, name);
     const turn =
@@ -204,7 +204,7 @@ function mixture(setting) {
 /** The mark of a setting; an empty one keeps the numbers of a column aligned. */
 function mark(setting) {
   if (setting === study.best)
-    return make("span", { class: "mark", title: "the best setting" }, " ★");
+    return make("span", { class: "mark", title: "the best configuration" }, " ★");
   if (!study.settings.alike[setting]) return make("span", { class: "mark" });
   return make("span", { class: "mark", title: "within noise of the best" }, " ≈");
 }
