@@ -5,10 +5,11 @@ small treebanks. Those that name Penn labels have no effect on other label sets;
 work for all.
 
 An annotated symbol is written `NP^S-B`; an intermediate symbol of the head-outward binarization
-`@NP^S-B|DT<CC>`: it has its phrase's marks and the labels of the outermost sisters within
+`@NP^S-B|DT<CC>`: it has its phrase's annotations and the labels of the outermost sisters within
 its span, left and right of the head (horizontal order 1, without the head).
 
-A symbol seen fewer than `rare` times loses its last mark, and so on until it is frequent enough.
+A symbol seen fewer than `rare` times loses its last annotation, and so on until it is frequent
+enough.
 """
 
 from __future__ import annotations
@@ -71,8 +72,8 @@ class _Node:
     parent: _Node | None
     word: str | None
     state: str = ""
-    marks: tuple[str, ...] = ()
-    fixed: int = 0  # how many marks the word alone decides
+    annotations: tuple[str, ...] = ()
+    fixed: int = 0  # how many annotations the word alone decides
     head: int = 0
     has_verb: bool = False
     head_tag: str = ""
@@ -102,13 +103,13 @@ class Annotator:
     Args:
         heads: the head table that decides the order of binarization.
         splits: names from `SPLITS`.
-        rare: symbols seen fewer times in `trees` lose marks.
+        rare: symbols seen fewer times in `trees` lose annotations.
         trees: the cleaned trees in which to count.
 
     Attributes:
         category: of every symbol, its basic category and whether it is an intermediate one.
-        word_tag: of a tag's symbol, the tag with the marks that the word alone decides.
-        backoff: of a symbol with several marks, the symbol that keeps the first mark only, which
+        word_tag: of a tag's symbol, the tag with the annotations that the word alone decides.
+        backoff: of a symbol with several annotations, the symbol that keeps only the first one and
             is not itself used in trees.
     """
 
@@ -130,63 +131,65 @@ class Annotator:
             self._count(tree)
 
     def _count(self, tree: Tree) -> None:
-        """Count every symbol with all its marks, and with each shorter list of them."""
-        for node in self._marked(tree):
+        """Count every symbol with all its annotations, and with each shorter list of them."""
+        for node in self._annotated(tree):
             low, high = 0, len(node.children) - 1
             contexts = [""]
             for step in outward_order(high + 1, node.head) if node.children else ():
                 low, high = (low, high - 1) if step == "right" else (low + 1, high)
                 contexts.append(_context(node, low, high))
             for context in contexts:
-                for size in range(len(node.marks) + 1):
-                    self._counts[node.label, node.marks[:size], context] += 1
+                for size in range(len(node.annotations) + 1):
+                    self._counts[node.label, node.annotations[:size], context] += 1
 
     def occurrences(self, tree: Tree) -> Iterator[Rule | TaggedWord]:
         """All rule and word occurrences of one cleaned tree, in pre-order."""
-        nodes = self._marked(tree)
+        nodes = self._annotated(tree)
         for node in nodes:
             node.state = self._symbol(node, "")
         first = True
         for node in nodes:
             if node.word is not None:
-                self.word_tag[node.state] = "-".join([node.label, *node.marks[: node.fixed]])
+                self.word_tag[node.state] = "-".join([node.label, *node.annotations[: node.fixed]])
                 yield TaggedWord(node.state, node.word, first)
                 first = False
             else:
                 yield from self._rules(node)
 
-    def _marked(self, tree: Tree) -> list[_Node]:
-        """The nodes of a tree with the marks of all splits."""
+    def _annotated(self, tree: Tree) -> list[_Node]:
+        """The nodes of a tree with the annotations of all splits."""
         nodes = _nodes(tree)
         self._look(nodes)
         for node in nodes:
             if node.word is not None:
-                word_marks = self._word_marks(node)
-                node.fixed = len(word_marks)
-                node.marks = (*word_marks, *self._tag_marks(node))
+                word_annotations = self._word_annotations(node)
+                node.fixed = len(word_annotations)
+                node.annotations = (*word_annotations, *self._tag_annotations(node))
             elif node.parent is not None:
-                node.marks = tuple(self._phrase_marks(node))
+                node.annotations = tuple(self._phrase_annotations(node))
         return nodes
 
     def _symbol(self, node: _Node, context: str) -> str:
         """The symbol of a node, or of an intermediate one; fills the public tables."""
-        category = (node.label, bool(context))
-        marks = node.marks
-        while len(marks) > node.fixed and self._counts[node.label, marks, context] < self._rare:
-            marks = marks[:-1]
-        state = self._name(marks, context, "", category)
-        if len(marks) > 1 and node.word is None:
-            self.backoff[state] = self._name(marks[:1], context, BACKOFF, category)
+        category, annotations = (node.label, bool(context)), node.annotations
+        while (
+            len(annotations) > node.fixed
+            and self._counts[node.label, annotations, context] < self._rare
+        ):
+            annotations = annotations[:-1]
+        state = self._name(annotations, context, "", category)
+        if len(annotations) > 1 and node.word is None:
+            self.backoff[state] = self._name(annotations[:1], context, BACKOFF, category)
         return state
 
     def _name(
-        self, marks: Sequence[str], context: str, suffix: str, category: tuple[str, bool]
+        self, annotations: Sequence[str], context: str, suffix: str, category: tuple[str, bool]
     ) -> str:
         """A name for a symbol; distinct symbols have distinct names, whatever their labels."""
-        symbol = (category, tuple(marks), context, suffix)
+        symbol = (category, tuple(annotations), context, suffix)
         if symbol not in self._names:
             stem = INTERMEDIATE + category[0] if category[1] else category[0]
-            name = stem + ("^" + "-".join(marks) if marks else "") + context + suffix
+            name = stem + ("^" + "-".join(annotations) if annotations else "") + context + suffix
             while name in self.category:
                 name += "'"
             self._names[symbol] = name
@@ -209,8 +212,8 @@ class Annotator:
             node.ends_in_pos = last.ends_in_pos and last.word is not None
             node.right_np = last.label == "NP" or last.right_np
 
-    def _word_marks(self, node: _Node) -> list[str]:
-        """Marks of a tag that depend only on its word."""
+    def _word_annotations(self, node: _Node) -> list[str]:
+        """Annotations of a tag that depend only on its word."""
         assert node.word is not None
         on, lower = self.splits, node.word.lower()
         if "split-aux" in on and node.label.startswith("VB"):
@@ -221,37 +224,37 @@ class Annotator:
             return ["PCT"]
         return []
 
-    def _tag_marks(self, node: _Node) -> list[str]:
-        """Marks of a tag that depend on its context."""
-        on, marks, parent = self.splits, [], node.parent
+    def _tag_annotations(self, node: _Node) -> list[str]:
+        """Annotations of a tag that depend on its context."""
+        on, annotations, parent = self.splits, [], node.parent
         if parent is None:
             return []
         if "tag-parent" in on:
-            marks.append(parent.label)
+            annotations.append(parent.label)
         if "split-in" in on and node.label == "IN" and parent.parent is not None:
-            marks.append(parent.parent.label)
+            annotations.append(parent.parent.label)
         if "unary" in on and node.label in ("DT", "RB") and len(parent.children) == 1:
-            marks.append("U")
-        return marks
+            annotations.append("U")
+        return annotations
 
-    def _phrase_marks(self, node: _Node) -> list[str]:
-        on, marks = self.splits, []
+    def _phrase_annotations(self, node: _Node) -> list[str]:
+        on, annotations = self.splits, []
         if "parent" in on and node.parent is not None:
-            marks.append(node.parent.label)
+            annotations.append(node.parent.label)
         if "unary" in on and len(node.children) == 1:
-            marks.append("U")
+            annotations.append("U")
         if "split-vp" in on and node.label == "VP":
-            marks.append("VBF" if node.head_tag in _FINITE else node.head_tag)
+            annotations.append("VBF" if node.head_tag in _FINITE else node.head_tag)
         if node.label == "NP":
             if "poss-np" in on and node.ends_in_pos:
-                marks.append("P")
+                annotations.append("P")
             if "base-np" in on and all(child.word is not None for child in node.children):
-                marks.append("B")
+                annotations.append("B")
             if "right-rec-np" in on and node.right_np:
-                marks.append("R")
+                annotations.append("R")
         if "dominates-verb" in on and node.has_verb:
-            marks.append("v")
-        return marks
+            annotations.append("v")
+        return annotations
 
     def _rules(self, node: _Node) -> Iterator[Rule]:
         """The rules of one node: unary, binary, or a chain of binary ones from the outside in."""

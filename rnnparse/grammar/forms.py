@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 
-from rnnparse.grammar.marks import IN_WORDS, is_mark, opening_quotes, substitutes
+from rnnparse.grammar.punctuation import IN_WORDS, is_punctuation, opening_quotes, substitutes
 from rnnparse.trees.brackets import ESCAPES, escape_token, unescape_token
 
 _CONVENTIONS = ("[]", "{}", "/*")  # a treebank escapes both characters of a pair, or neither
@@ -59,7 +59,7 @@ class WordForms:
 
     def _nearest(self, word: str, opens: bool | None) -> str:
         """The form under which an unknown word is looked up."""
-        if not is_mark(word):
+        if not is_punctuation(word):
             return word.translate(self._in_words)
         return next((mark for mark in substitutes(word, opens) if mark in self._known), word)
 

@@ -138,8 +138,8 @@ def _likely_tags(
 class LexiconCounts:
     """Counts of word occurrences for the estimates.
 
-    A *word tag* is a tag with the marks that the word alone decides (`VBZ-BE`); the states of a
-    word tag differ in what stands around it. Words are unescaped.
+    A *word tag* is a tag with the annotations that the word alone decides (`VBZ-BE`); the states of
+    a word tag differ in its context. Words are unescaped.
     """
 
     def __init__(self, words: Iterable[TaggedWord], word_tag_of: Mapping[str, str]) -> None:
@@ -212,7 +212,7 @@ def estimate_lexicon(
 
     Args:
         words: the occurrences.
-        word_tag_of: the tag and word-decided marks of each state.
+        word_tag_of: the tag and word-decided annotations of each state.
         number: grammar symbol of each state.
         vectors: pre-trained word vectors, or None.
         seed: random seed of the tagger's training.

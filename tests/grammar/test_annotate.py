@@ -71,7 +71,7 @@ def test_no_splits_leave_the_plain_grammar_but_for_the_sisters() -> None:
     ]
 
 
-def test_word_marks() -> None:
+def test_word_annotations() -> None:
     text = "(TOP (X (CC but) (CC &) (CC and) (NN %) (VB have) (VBD Had) (VBP 're) (VBN seen)))"
     words = [line for line in described(text) if ": " in line]
     assert [line.split(":")[0] for line in words] == [

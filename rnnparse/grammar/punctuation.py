@@ -1,4 +1,4 @@
-"""Punctuation that a treebank lacks, and similar marks that it may have.
+"""Punctuation marks that a treebank lacks, and similar ones that it may have.
 
 Newspaper treebanks have `` and '' for “ and ”, -- for —, and ... for ….
 """
@@ -78,7 +78,7 @@ def _split(family: str) -> tuple[str, ...]:
 _ROWS = _rows()
 
 
-def is_mark(token: str) -> bool:
+def is_punctuation(token: str) -> bool:
     """Whether a token has no letter and no digit."""
     return not any(character.isalnum() for character in token)
 
