@@ -17,7 +17,7 @@ LEAST_SCALE = 0.01
 
 
 def _number(meaning: str, unit: str = "", known: str = "", default: Any = math.nan) -> Any:
-    """Declare a number, NaN if unknown; `known` says what it requires, if anything."""
+    """Declare a number, NaN if unknown; `known` says when it is present, if not always."""
     return field(default=default, metadata={"meaning": meaning, "unit": unit, "known": known})
 
 
@@ -26,12 +26,12 @@ def _string(meaning: str, known: str = "") -> Any:
     return _number(meaning, "", known, "")
 
 
-_TREND = "4 values"
-_RATIO = "`update_ratio`"
-_L2 = "`objective`, `loss`"
-_DEV = "4 epochs with it"
-_CONVEX = "`convex`"
-_GAPS = "4 positive gaps"
+_TREND = "at least 4 values"
+_RATIO = "`update_ratio` is recorded"
+_L2 = "`objective` and `loss` are recorded"
+_DEV = "4 epochs with `dev_f1` or `val_loss`"
+_CONVEX = "`convex` is recorded"
+_GAPS = "at least 4 positive gaps"
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -56,28 +56,40 @@ class Evidence:
     gain: float = _number("decrease along the trend", "share of fall, or of loss if less", _TREND)
     gain_low: float = _number("lower end of its interval", "as gain", _TREND)
     gain_high: float = _number("upper end of its interval", "as gain", _TREND)
-    pace: float = _number("slope of the last half", "slope of the first half", "8 values")
+    pace: float = _number("slope of the last half", "slope of the first half", "at least 8 values")
     amplitude: float = _number("amplitude of the swings around the trend", "share of end")
-    sign_changes: float = _number("sign changes of the residuals", "share of steps")
-    sign_changes_expected: float = _number("the same under white noise", "share of steps")
+    sign_changes: float = _number("sign changes of the residuals", "share of neighbours")
+    sign_changes_expected: float = _number(
+        "sign changes expected under white noise", "share of neighbours"
+    )
     sign_changes_p: float = _number("p-value of so many sign changes under white noise")
-    period: float = _number("period of the strongest wave", "values", "a wave")
+    period: float = _number("period of the strongest wave", "values", "the curve has a wave")
     period_p: float = _number("p-value of so strong a wave under white noise")
     update_ratio: float = _number("median of ‖Δθ‖/‖θ‖ in the last half", "", _RATIO)
-    update_ratio_change: float = _number("the same over that of the first half", "", _RATIO)
+    update_ratio_change: float = _number(
+        "median of ‖Δθ‖/‖θ‖ in the last half", "that of the first half", _RATIO
+    )
     travelled: float = _number("sum of ‖Δθ‖/‖θ‖", "lengths of the weights", _RATIO)
     gradient_change: float = _number(
-        "median gradient norm of the last half", "that of the first half", "`gradient_norm`"
+        "median gradient norm of the last half",
+        "that of the first half",
+        "`gradient_norm` is recorded",
     )
-    violated: float = _number("violated examples at the end", "share", "`violated`")
-    saturation: float = _number("saturated units at the end", "share", "`saturation`")
-    reference: float = _number("lowest objective known for the problem", "objective", "others")
-    progress: float = _number("way from start to reference (or 0) covered", "share of the way")
+    violated: float = _number("violated examples at the end", "share", "`violated` is recorded")
+    saturation: float = _number("saturated units at the end", "share", "`saturation` is recorded")
+    reference: float = _number(
+        "lowest objective known for the problem", "objective", "other trials on the problem"
+    )
+    progress: float = _number("part of the way from start to reference (or 0) covered", "share")
     needed: float = _number(
-        "budgets like this one to reach the reference at this slope", "budgets", "reference, a fall"
+        "further updates to reach the reference at this slope",
+        "multiple of those made",
+        "`reference`, and the objective falls",
     )
     l2_share: float = _number("L2 term at the end", "share of objective", _L2)
-    l2_share_of_fall: float = _number("L2 term in the fall", "share of fall", f"{_L2}, a fall")
+    l2_share_of_fall: float = _number(
+        "L2 term in the fall", "share of fall", f"{_L2}, and the objective falls"
+    )
     loss_start: float = _number("loss without the L2 term at the start", "objective", _L2)
     loss_end: float = _number("loss without the L2 term at the end", "objective", _L2)
     loss: str = _string("what the loss does beyond noise: falls, stays or rises", _L2)
@@ -89,13 +101,15 @@ class Evidence:
     gap: float = _number("best iterate minus optimum", "objective", _CONVEX)
     gap_share: float = _number("gap", "share of start − optimum", _CONVEX)
     optimum: float = _number("minimum of the objective", "objective", _CONVEX)
-    decay: float = _number("exponent p of gap ~ epoch^−p", "", _GAPS)
+    decay: float = _number("exponent p of gap ∝ epoch^−p (or update^−p)", "", _GAPS)
     decay_low: float = _number("lower end of its interval", "", _GAPS)
     decay_high: float = _number("upper end of its interval", "", _GAPS)
     bound: float = _number("theoretical upper bound on the gap", "objective", _CONVEX)
-    within_bound: str = _string("gap below the bound in all epochs: yes or no", _CONVEX)
-    broke: str = _string("where the objective first left all bounds", "divergence")
-    error: str = _string("the error that ended the trial", "a failure")
+    within_bound: str = _string("whether the gap was always below the bound: yes or no", _CONVEX)
+    broke: str = _string(
+        "first update or epoch with an infinite, undefined or huge objective", "the trial diverged"
+    )
+    error: str = _string("the error that ended the trial", "the trial failed")
 
     def as_dict(self) -> dict[str, float | str]:
         """The known quantities, in the order of declaration."""
@@ -166,4 +180,4 @@ EVIDENCE = {
 def evidence_table() -> str:
     """The table of the evidence in docs/studies.md."""
     rows = [f"| `{n}` | {' | '.join(told.values())} |" for n, told in _DECLARED.items()]
-    return "\n".join(["| name | meaning | unit | requires |", "|---|---|---|---|", *rows, ""])
+    return "\n".join(["| name | meaning | unit | present if |", "|---|---|---|---|", *rows, ""])

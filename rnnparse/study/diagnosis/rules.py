@@ -49,9 +49,9 @@ RULES = {
     "diverged": "A value of the objective is infinite, undefined or more than a million times the "
     "start. Or the median of the last quarter exceeds the start by 25 % and by four times the "
     "noise. Or 90 % of the last half exceed five times the start. Or the last half rises, by more "
-    "than twice its interval, by 25 % of the previous fall and 5 % of the level. For means over "
-    "epochs: the entire last half exceeds the start of the problem by 25 %, if other trials or an "
-    "epoch 0 give that start.",
+    "than twice the half-width of its interval, by 25 % of the previous fall and 5 % of the level. "
+    "For means over epochs: the entire last half exceeds the start of the problem by 25 %, if "
+    "other trials or an epoch 0 give that start.",
     "overfitting": "Dev F1 is below its peak by 0.5 % of the peak and by three standard errors, "
     "while objective and training loss continued to fall. Without dev F1: validation loss "
     "(val_loss) is above its minimum by 2 %.",
@@ -70,19 +70,26 @@ RULES = {
     "covered less than 20 % of the way to the reference (to 0 without one), and the updates sum to "
     "less than half the length of the weights. Or it does not fall, and the updates sum to less "
     "than that. Or there are too few updates to distinguish the slope from noise, including slopes "
-    "that may reach the reference within twice the budget. (A few epochs that have covered 20 % of "
-    "the way from a known start, and have not risen since, are improving.)",
-    "improving": "None of the above: the objective still falls, and the budget ended first. For "
-    "convex problems also: the objective is flat, but the best iterate still nears the optimum.",
+    "that may reach the reference within twice as many further updates. (A few epochs that have "
+    "covered 20 % of the way from a known start, and have not risen since, are improving.)",
+    "improving": "None of the above: the objective still falls at the end. For convex problems "
+    "also: the objective is flat, but the best iterate still approaches the optimum.",
 }
-"""Label → its rule, in the order in which the rules are tried."""
+"""Label → its rule in words, in the order in which the rules are tried."""
 
 LABELS = tuple(RULES)
+"""The labels of diagnoses, in the order in which their rules are tried."""
+
+
+def rules_table() -> str:
+    """The table of the rules in docs/studies.md."""
+    rows = [f"| {label} | {rule} |" for label, rule in RULES.items()]
+    return "\n".join(["| diagnosis | rule |", "|---|---|", *rows, ""])
 
 
 @dataclass(frozen=True)
 class Diagnosis:
-    """What became of a trial.
+    """The diagnosis of a trial: its label, the evidence that led to it, and advice.
 
     Attributes:
         label: one of `LABELS`.
@@ -125,11 +132,11 @@ def diagnose(record: Record, reference: float | None = None) -> Diagnosis:
 
 
 def diagnose_all(records: Sequence[Record]) -> list[Diagnosis]:
-    """Classify the trials of a study; the lowest of the others on its problem is the reference.
+    """Classify all trials of a study, each compared with the others on the same problem.
 
-    Trials are on the same problem if their settings differ only in the axes that
-    `rnnparse.study.diagnosis.comparison.SOLVER_AXES` lists. The trial that is lowest has no
-    reference.
+    The reference of a trial is the lowest objective that any other trial on its problem reached;
+    the lowest trial has none. Trials are on the same problem if their configurations differ only
+    in the axes that `rnnparse.study.diagnosis.comparison.SOLVER_AXES` lists.
     """
     return [_judge(r, m) for r, m in zip(records, measure_all(records), strict=True)]
 
@@ -241,7 +248,7 @@ def _is_far_above(m: Measurements) -> bool:
 
 
 def _may_get_there(m: Measurements) -> bool:
-    """Whether noise may hide a slope that would reach the reference within twice the budget."""
+    """Whether noise may hide a slope that reaches the reference in up to twice as many values."""
     return m.gain_low <= 0 and 4 * m.gain_high * m.scale > m.end - m.reference
 
 

@@ -1,4 +1,4 @@
-"""Rewrite `sentences.txt` and the evidence table of docs/studies.md.
+"""Rewrite `sentences.txt` and the tables of evidence and rules in docs/studies.md.
 
     python -m tests.study.diagnosis.snapshots
 
@@ -14,11 +14,13 @@ from pathlib import Path
 
 from rnnparse.study.diagnosis.advice import Advice, Finding
 from rnnparse.study.diagnosis.evidence import evidence_table
+from rnnparse.study.diagnosis.rules import rules_table
 from rnnparse.study.diagnosis.wording import advice_text
 
 SENTENCES = Path(__file__).with_name("sentences.txt")
 PAGE = Path(__file__).parents[3] / "docs" / "studies.md"
-_TABLE = re.compile(r"^\| name \| meaning .*\n(\|.*\n)*", re.MULTILINE)
+_TABLES = {r"\| name \| meaning ": evidence_table, r"\| diagnosis \| rule ": rules_table}
+"""The beginnings of generated tables, and the functions that make them."""
 
 
 def samples() -> dict[str, list[Finding]]:
@@ -35,7 +37,11 @@ def sentences() -> str:
 
 def page() -> str:
     """The contents that docs/studies.md should have."""
-    return _TABLE.sub(lambda _: evidence_table(), PAGE.read_text("utf-8"), count=1)
+    content = PAGE.read_text("utf-8")
+    for head, table in _TABLES.items():
+        before, after = re.split(rf"^{head}.*\n(?:\|.*\n)*", content, flags=re.MULTILINE)
+        content = before + table() + after
+    return content
 
 
 if __name__ == "__main__":

@@ -11,7 +11,7 @@ from tests.study.diagnosis.synthetic_curves import MAKERS
 def test_the_snapshots_are_up_to_date() -> None:
     assert snapshots.SENTENCES.read_text("utf-8") == snapshots.sentences()
     assert snapshots.PAGE.read_text("utf-8") == snapshots.page()
-    assert "| `update_ratio` |" in snapshots.page()
+    assert "| `update_ratio` |" in snapshots.page() and "\n| stalled | The" in snapshots.page()
 
 
 def test_the_snapshot_has_every_code() -> None:
