@@ -95,7 +95,7 @@ class Bench:
         """The candidate that the parser gives, as `Parser` chooses it."""
         forms = self.parser.grammar.lexicon.forms
         rows = [self.parser.vocabulary.rows(forms.lookup(tokens))]
-        store = ForestDataset.from_forests([forest], rows, self.parser.keys)
+        store = ForestDataset.from_forests([forest], rows, self.parser.category_pairs)
         scores = np.asarray(self.scorer.scores(store.batch([0])), np.float64)
         beta = self.parser.beta
         return int(np.argmax(scores + (beta * forest.logp if beta else 0.0)))

@@ -57,7 +57,7 @@ class Model:
 
     Attributes:
         grammar: the base PCFG, which proposes candidate trees.
-        vocabulary, keys, parameters: the SU-RNN, which scores them.
+        vocabulary, category_pairs, parameters: the SU-RNN, which scores them.
         beta: weight of log P(tree) in the ranking.
         candidates: default length of the candidate list of a sentence.
         about: how the model was made: settings, scores, versions.
@@ -69,18 +69,18 @@ class Model:
 
     grammar: Grammar
     vocabulary: Vocabulary
-    keys: CategoryPairs
+    category_pairs: CategoryPairs
     parameters: Parameters
     beta: float
     candidates: int
     about: dict[str, Any]
 
     def __post_init__(self) -> None:
-        sizes = {"V": len(self.vocabulary), "R": len(self.keys)}
+        sizes = {"V": len(self.vocabulary), "R": len(self.category_pairs)}
         check("weights", PARAMETERS, self.parameters._asdict(), **sizes)
         if len({array.dtype for array in self.parameters}) > 1 or not self.parameters.dim:
             raise ValueError("weights must be of one type and have at least one component")
-        if tuple(category_names(self.grammar.pcfg.categories)) != self.keys.categories:
+        if tuple(category_names(self.grammar.pcfg.categories)) != self.category_pairs.categories:
             raise ValueError("the categories of the weights are not those of the grammar")
         _check_number("beta", self.beta, (int, float), 0, GREATEST_BETA)
         _check_number("candidates", self.candidates, int, 1, MOST_CANDIDATES)
@@ -130,7 +130,7 @@ def write_model(model: Model, folder: Path) -> None:
     write_json(folder / "config.json", config)
     write_arrays(folder / "grammar.npz", model.grammar.to_arrays())
     model.vocabulary.save(folder / "vocabulary.txt")
-    weights = {**model.parameters._asdict(), "pairs": model.keys.pairs}
+    weights = {**model.parameters._asdict(), "pairs": model.category_pairs.pairs}
     write_arrays(folder / "weights.npz", weights)
     checksums = {name: checksum((folder / name).read_bytes()) for name in _FILES}
     write_json(folder / _CHECKSUMS, checksums)
@@ -188,12 +188,14 @@ def _model(folder: Path, files: Mapping[str, bytes]) -> Model:
         vocabulary = Vocabulary.from_bytes(files["vocabulary.txt"])
     with _part(folder / "weights.npz"):
         weights = parse_arrays(files["weights.npz"])
-        keys = CategoryPairs(tuple(category_names(grammar.pcfg.categories)), weights.pop("pairs"))
+        category_pairs = CategoryPairs(
+            tuple(category_names(grammar.pcfg.categories)), weights.pop("pairs")
+        )
         parameters = Parameters(**weights)
     with _part(folder):
         config = parse_json(files["config.json"])
         values = (config[name] for name in ("beta", "kbest", "about"))
-        return Model(grammar, vocabulary, keys, parameters, *values)
+        return Model(grammar, vocabulary, category_pairs, parameters, *values)
 
 
 @contextmanager

@@ -195,7 +195,7 @@ class Parser(Model):
     def _store(self, forest: Forest, tokens: Sequence[str]) -> ForestDataset:
         """The forest of one sentence with the rows of its words."""
         rows = self.vocabulary.rows(self.grammar.lexicon.forms.lookup(tokens))
-        return ForestDataset.from_forests([forest], [rows], self.keys)
+        return ForestDataset.from_forests([forest], [rows], self.category_pairs)
 
     # -- given trees ---------------------------------------------------------------------------
 
@@ -284,7 +284,7 @@ class Parser(Model):
             "binary_rules": len(pcfg.binary),
             "unary_rules": len(pcfg.unary),
             "vocabulary": len(self.vocabulary),
-            "keys": len(self.keys),
+            "keys": len(self.category_pairs),
             "dim": self.parameters.dim,
             "parameters": int(sum(array.size for array in self.parameters)),
             "candidates": self.candidates,

@@ -172,9 +172,9 @@ def test_constructors_check_for_callers_of_the_library() -> None:
     with pytest.raises(ValueError, match="TOP"):
         replace(pcfg, symbols=tuple(name.lower() for name in pcfg.symbols))
     with pytest.raises(ValueError, match="pairs"):
-        CategoryPairs(parser.keys.categories[:2], parser.keys.pairs)
+        CategoryPairs(parser.category_pairs.categories[:2], parser.category_pairs.pairs)
     with pytest.raises(ValueError, match="sorted"):
-        CategoryPairs(parser.keys.categories, parser.keys.pairs[::-1].copy())
+        CategoryPairs(parser.category_pairs.categories, parser.category_pairs.pairs[::-1].copy())
     for classes, words in ((("UNK",), ("a", "a")), ((), ("a",)), (("UNK",), ("a\nb",))):
         with pytest.raises(ValueError, match="vocabulary"):
             Vocabulary(classes, words)
@@ -234,7 +234,9 @@ def test_forests_are_sound(name: str, change: Callable[[np.ndarray], np.ndarray]
 def test_stores_are_sound(name: str, change: Callable[[np.ndarray], np.ndarray]) -> None:
     parser, one_forest = small_parser(), forest()
     rows = parser.vocabulary.rows(TOKENS)
-    whole = vars(ForestDataset.from_forests([one_forest, one_forest], [rows, rows], parser.keys))
+    whole = vars(
+        ForestDataset.from_forests([one_forest, one_forest], [rows, rows], parser.category_pairs)
+    )
     ForestDataset(**whole)
     with pytest.raises(ValueError, match="store"):
         ForestDataset(**{**whole, name: change(whole[name])})
@@ -243,12 +245,12 @@ def test_stores_are_sound(name: str, change: Callable[[np.ndarray], np.ndarray])
 def test_a_store_has_the_sentences_that_it_is_asked_for() -> None:
     parser, one_forest = small_parser(), forest()
     rows = parser.vocabulary.rows(TOKENS)
-    store = ForestDataset.from_forests([one_forest], [rows], parser.keys)
+    store = ForestDataset.from_forests([one_forest], [rows], parser.category_pairs)
     for sentence in (1, -1, 10**9):
         with pytest.raises(IndexError, match="from 0 to 0"):
             store.batch([sentence])
     with pytest.raises(ValueError, match="more words than its sentence has rows"):
-        ForestDataset.from_forests([one_forest], [rows[:-1]], parser.keys)
+        ForestDataset.from_forests([one_forest], [rows[:-1]], parser.category_pairs)
 
 
 @pytest.mark.parametrize(
@@ -265,7 +267,7 @@ def test_a_store_has_the_sentences_that_it_is_asked_for() -> None:
 def test_kernels_refuse_batches_that_point_outside(change: dict[str, Any]) -> None:
     parser = small_parser()
     rows = parser.vocabulary.rows(TOKENS)
-    batch = ForestDataset.from_forests([forest()], [rows], parser.keys).batch([0])
+    batch = ForestDataset.from_forests([forest()], [rows], parser.category_pairs).batch([0])
     ((name, edit),) = change.items()
     broken = batch._replace(**{name: edit(getattr(batch, name))})
     with pytest.raises(ValueError, match="batch"):

@@ -309,8 +309,8 @@ def test_the_vector_of_a_tree(parser: Parser) -> None:
     tree = clean(Tree.fromstring("(NP (DT the) (NN udon))"))
     assert tree is not None
     p = parser.parameters
-    names = parser.keys.categories
-    rows = parser.keys.rows(
+    names = parser.category_pairs.categories
+    rows = parser.category_pairs.rows(
         np.array([names.index("DT"), names.index("NP")]), np.array([names.index("NN"), -1])
     )
     assert rows[0] > 0  # a key of its own, or this would test the shared weights alone

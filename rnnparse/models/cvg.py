@@ -29,7 +29,7 @@ class CVG(keras.Model):
         ConfigError: the engine is unknown.
 
     Example:
-        >>> model = CVG(initial_parameters(keys, len(vocabulary), 25))
+        >>> model = CVG(initial_parameters(category_pairs, len(vocabulary), 25))
         >>> scores = model(store.batch([0, 1, 2]))
     """
 

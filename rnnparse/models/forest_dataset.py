@@ -66,7 +66,7 @@ class ForestDataset:
         cls,
         forests: Sequence[Forest],
         rows: Sequence[np.ndarray],
-        keys: CategoryPairs,
+        category_pairs: CategoryPairs,
         costs: Sequence[np.ndarray] | None = None,
         gold: np.ndarray | Sequence[int] | None = None,
     ) -> ForestDataset:
@@ -75,7 +75,7 @@ class ForestDataset:
         Args:
             forests: nodes with children before parents.
             rows: for each sentence int [words], the vocabulary rows of its tokens.
-            keys: the category pairs, which give each node its row in the stacked weights.
+            category_pairs: give each node its row in the stacked weights.
             costs: for each sentence float [K], the structured margins for κ = 1; default 0.
             gold: int [S], the target of each sentence, as a candidate number; default 0.
 
@@ -94,7 +94,7 @@ class ForestDataset:
             root=_joined([f.root for f in forests], np.int32),
             logp=_joined([f.logp for f in forests], np.float64),
             root_offsets=_offsets([len(f.root) for f in forests]),
-            keys=keys,
+            category_pairs=category_pairs,
             cost=None if costs is None else _joined(costs, np.float64),
             gold=None if gold is None else np.asarray(gold, np.int32),
         )
@@ -113,7 +113,7 @@ class ForestDataset:
         root: np.ndarray,
         logp: np.ndarray,
         root_offsets: np.ndarray,
-        keys: CategoryPairs,
+        category_pairs: CategoryPairs,
         cost: np.ndarray | None = None,
         gold: np.ndarray | None = None,
     ) -> ForestDataset:
@@ -128,7 +128,7 @@ class ForestDataset:
         token = start + np.repeat(np.asarray(token_offsets[:-1], np.int64), sizes)
         if np.any(token >= np.repeat(np.asarray(token_offsets[1:], np.int64), sizes)):
             raise ValueError("a forest has more words than its sentence has rows")
-        key = keys.rows(*child_categories(cat, absolute_left, absolute_right))
+        key = category_pairs.rows(*child_categories(cat, absolute_left, absolute_right))
         return trusted(
             cls,
             key=np.where(leaf, np.int32(-1), key),
@@ -192,12 +192,14 @@ class ForestDataset:
 def make_batch(
     forests: Sequence[Forest],
     rows: Sequence[np.ndarray],
-    keys: CategoryPairs,
+    category_pairs: CategoryPairs,
     costs: Sequence[np.ndarray] | None = None,
     gold: np.ndarray | Sequence[int] | None = None,
 ) -> LevelBatch:
     """One batch of all `forests`; arguments as for `ForestDataset.from_forests`."""
-    return ForestDataset.from_forests(forests, rows, keys, costs, gold).batch(range(len(forests)))
+    return ForestDataset.from_forests(forests, rows, category_pairs, costs, gold).batch(
+        range(len(forests))
+    )
 
 
 def _joined(parts: Sequence[np.ndarray], dtype: type) -> np.ndarray:

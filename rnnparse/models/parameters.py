@@ -55,7 +55,7 @@ class Gradients(NamedTuple):
 
 
 def initial_parameters(
-    keys: CategoryPairs,
+    category_pairs: CategoryPairs,
     vectors: np.ndarray | int,
     dim: int,
     *,
@@ -69,7 +69,7 @@ def initial_parameters(
     3.3), v = 0, each with uniform noise in ±`noise`. Entries that a unary node never reads stay 0.
 
     Args:
-        keys: the category pairs; each has a row of W and v.
+        category_pairs: each has a row of W and v.
         vectors: word vectors [V, dim], or V for random ones (standard deviation 0.1).
         dim: n.
         noise: half width of the uniform noise.
@@ -86,11 +86,11 @@ def initial_parameters(
         words = np.asarray(vectors)
         if words.ndim != 2 or words.shape[1] != dim:
             raise ValueError(f"word vectors have the shape {words.shape}, not [V, {dim}]")
-    unary = keys.is_unary
-    W = rng.uniform(-noise, noise, (len(keys), 2 * dim + 1, dim))
+    unary = category_pairs.is_unary
+    W = rng.uniform(-noise, noise, (len(category_pairs), 2 * dim + 1, dim))
     W[unary, dim : 2 * dim] = 0.0
     share = np.where(unary, 1.0, 0.5)[:, None, None]
     W[:, :dim] += share * np.eye(dim)
     W[~unary, dim : 2 * dim] += 0.5 * np.eye(dim)
-    v = rng.uniform(-noise, noise, (len(keys), dim))
+    v = rng.uniform(-noise, noise, (len(category_pairs), dim))
     return Parameters(words.astype(dtype), W.astype(dtype), v.astype(dtype))

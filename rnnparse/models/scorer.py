@@ -14,7 +14,7 @@ class Scorer:
 
     Example:
         >>> scorer = Scorer(parameters)
-        >>> scores = scorer.scores(make_batch([forest], [vocabulary.rows(tokens)], keys))
+        >>> scores = scorer.scores(make_batch([forest], [vocabulary.rows(tokens)], category_pairs))
     """
 
     def __init__(self, parameters: Parameters) -> None:

@@ -32,7 +32,7 @@ _NAMES = ("categories", "classes", "words", "vector_words")
 
 @dataclass(frozen=True)
 class SharedProblem:
-    """Forests, vocabulary and keys. Each trial has its own initial weights.
+    """Forests, vocabulary and category pairs. Each trial has its own initial weights.
 
     Attributes:
         problem: with the initial weights for the settings that made it.
@@ -46,7 +46,7 @@ class SharedProblem:
         """The problem with initial weights for the dimension and seed of a trial."""
         problem = self.problem
         return replace(
-            problem, initial=start(problem.vocabulary, problem.keys, self.vectors, config)
+            problem, initial=start(problem.vocabulary, problem.category_pairs, self.vectors, config)
         )
 
 
@@ -153,7 +153,7 @@ def to_arrays(shared: SharedProblem) -> dict[str, np.ndarray]:
     dev = problem.dev
     assert dev is not None
     texts = {
-        "categories": problem.keys.categories,
+        "categories": problem.category_pairs.categories,
         "classes": problem.vocabulary.classes,
         "words": problem.vocabulary.words,
     }
@@ -163,7 +163,7 @@ def to_arrays(shared: SharedProblem) -> dict[str, np.ndarray]:
         "counts_matched": np.concatenate([counts.matched for counts in dev.counts]),
         "counts_test": np.concatenate([counts.test for counts in dev.counts]),
         "counts_gold": np.array([counts.gold for counts in dev.counts]),
-        "pairs": problem.keys.pairs,
+        "pairs": problem.category_pairs.pairs,
     }
     if vectors is not None:
         texts["vector_words"] = vectors.words
@@ -189,13 +189,15 @@ def read_problem(path: Path, config: TrainingConfig) -> SharedProblem:
 
 def _from_arrays(arrays: dict[str, np.ndarray], config: TrainingConfig) -> SharedProblem:
     names = {name: _names(arrays[name]) for name in _NAMES if name in arrays}
-    keys = CategoryPairs(names["categories"], arrays["pairs"])
+    category_pairs = CategoryPairs(names["categories"], arrays["pairs"])
     vocabulary = Vocabulary(names["classes"], names["words"])
     store, dev = (
         ForestDataset(**{name: arrays[f"{part}_{name}"] for name in _STORE})
         for part in ("train", "dev")
     )
-    if store.key.max(initial=-1) >= len(keys) or dev.key.max(initial=-1) >= len(keys):
+    if store.key.max(initial=-1) >= len(category_pairs) or dev.key.max(initial=-1) >= len(
+        category_pairs
+    ):
         raise ValueError("a node has an unknown key")
     if max(store.word.max(initial=-1), dev.word.max(initial=-1)) >= len(vocabulary):
         raise ValueError("a word is not in the vocabulary")
@@ -214,8 +216,10 @@ def _from_arrays(arrays: dict[str, np.ndarray], config: TrainingConfig) -> Share
     vectors = None
     if "vectors" in arrays:
         vectors = WordVectors(names["vector_words"], arrays["vectors"])
-    initial = start(vocabulary, keys, vectors, config)
-    return SharedProblem(Problem(vocabulary, keys, initial, store, DevSet(dev, counts)), vectors)
+    initial = start(vocabulary, category_pairs, vectors, config)
+    return SharedProblem(
+        Problem(vocabulary, category_pairs, initial, store, DevSet(dev, counts)), vectors
+    )
 
 
 def _text(names: tuple[str, ...]) -> np.ndarray:

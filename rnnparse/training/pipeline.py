@@ -358,7 +358,7 @@ def _parser(
     return Parser(
         lists.grammar,
         problem.vocabulary,
-        problem.keys,
+        problem.category_pairs,
         fitted.parameters,
         fitted.beta,
         config.candidates,

@@ -1,4 +1,4 @@
-"""From trees to the data of the network: grammar, k-best forests, targets, vocabulary, keys."""
+"""From trees to the data of the network: grammar, k-best forests, targets and vocabulary."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ from rnnparse.training.kbest_cache import candidate_lists
 from rnnparse.trees.cleaning import words
 from rnnparse.trees.heads import HeadTable
 
-KEY_COUNT = 3  # keys of fewer nodes in the training targets share the back-off weights
+PAIR_COUNT = 3  # category pairs of fewer nodes in the training targets share the back-off weights
 VERSION = 3  # of the cached lists: raise it when the same grammar gives other lists
 
 
@@ -47,7 +47,7 @@ class Problem:
     """The data of the network, and its starting weights."""
 
     vocabulary: Vocabulary
-    keys: CategoryPairs
+    category_pairs: CategoryPairs
     initial: Parameters
     store: ForestDataset
     dev: DevSet | None
@@ -56,8 +56,8 @@ class Problem:
         """The weights that match patterns; see `find_frozen`."""
         names = {
             "vectors": self.vocabulary.classes + self.vocabulary.words,
-            "W": self.keys.names,
-            "v": self.keys.names,
+            "W": self.category_pairs.names,
+            "v": self.category_pairs.names,
         }
         return find_frozen(patterns, names, strict)
 
@@ -137,7 +137,7 @@ def make_problem(
     vectors: WordVectors | None,
     config: TrainingConfig,
 ) -> Problem:
-    """Make targets, costs, vocabulary, keys and starting weights of the network."""
+    """Make targets, costs, vocabulary, category pairs and starting weights of the network."""
     categories = lists.grammar.pcfg.categories
     examples = [
         _example(parse.forest, tree, lists.grammar, config.target)
@@ -149,41 +149,44 @@ def make_problem(
     )
     forests = [forest for forest, _, _ in examples]
     targets = [one_tree(forest, gold) for forest, gold, _ in examples]
-    keys = CategoryPairs.from_forests(category_names(categories), targets, KEY_COUNT)
+    category_pairs = CategoryPairs.from_forests(category_names(categories), targets, PAIR_COUNT)
     store = ForestDataset.from_forests(
         forests,
         [vocabulary.rows(tokens) for tokens in sentences],
-        keys,
+        category_pairs,
         [costs for *_, costs in examples],
         [gold for _, gold, _ in examples],
     )
     return Problem(
         vocabulary,
-        keys,
-        start(vocabulary, keys, vectors, config),
+        category_pairs,
+        start(vocabulary, category_pairs, vectors, config),
         store,
-        _dev_set(lists, dev, vocabulary, keys) if dev else None,
+        _dev_set(lists, dev, vocabulary, category_pairs) if dev else None,
     )
 
 
 def start(
-    vocabulary: Vocabulary, keys: CategoryPairs, vectors: WordVectors | None, config: TrainingConfig
+    vocabulary: Vocabulary,
+    category_pairs: CategoryPairs,
+    vectors: WordVectors | None,
+    config: TrainingConfig,
 ) -> Parameters:
     """Starting weights: the given word vectors or random ones, and random other weights."""
     given: np.ndarray | int = len(vocabulary)
     if vectors is not None:
         matrix = reduce_dimension(vectors.matrix, config.dim, config.seed)
         given = vocabulary.initial_vectors(vectors.words, matrix, config.seed)
-    return initial_parameters(keys, given, config.dim, seed=config.seed)
+    return initial_parameters(category_pairs, given, config.dim, seed=config.seed)
 
 
 def _dev_set(
-    lists: Lists, dev: Sequence[Tree], vocabulary: Vocabulary, keys: CategoryPairs
+    lists: Lists, dev: Sequence[Tree], vocabulary: Vocabulary, category_pairs: CategoryPairs
 ) -> DevSet:
     forests = [parse.forest for parse in lists.dev]
     forms = lists.grammar.lexicon.forms
     rows = [vocabulary.rows(forms.lookup(words(tree))) for tree in dev]
-    store = ForestDataset.from_forests(forests, rows, keys)
+    store = ForestDataset.from_forests(forests, rows, category_pairs)
     return DevSet(store, dev_counts(lists, dev))
 
 

@@ -23,7 +23,7 @@ class World:
 
     forests: list[Forest]
     rows: list[np.ndarray]
-    keys: CategoryPairs
+    category_pairs: CategoryPairs
     store: ForestDataset
     parameters: Parameters
 

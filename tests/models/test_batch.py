@@ -141,7 +141,7 @@ def test_one_sentence_at_a_time_or_all_at_once_is_the_same(world: World) -> None
 
 def test_batches_of_a_store_and_of_forests_are_the_same(world: World) -> None:
     costs = np.split(world.store.cost, world.store.root_offsets[1:-1])
-    direct = make_batch(world.forests, world.rows, world.keys, costs, world.store.gold)
+    direct = make_batch(world.forests, world.rows, world.category_pairs, costs, world.store.gold)
     for a, b in zip(direct, world.batch(), strict=True):
         assert np.array_equal(a, b) and a.dtype == b.dtype
-    assert len(ForestDataset.from_forests([], [], world.keys)) == 0
+    assert len(ForestDataset.from_forests([], [], world.category_pairs)) == 0

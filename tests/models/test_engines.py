@@ -46,14 +46,14 @@ def test_engines_agree_on_scores_and_derivatives(seed: int, dtype: str, toleranc
 def test_models_of_several_sizes_live_side_by_side(world: World) -> None:
     batch = world.batch()
     for dim in (4, 7, 3):
-        weights = initial_parameters(world.keys, WORDS, dim, noise=0.4, dtype="float64")
+        weights = initial_parameters(world.category_pairs, WORDS, dim, noise=0.4, dtype="float64")
         scores = [CVG(weights, engine)(batch) for engine in ("numba", "tensorflow")]
         np.testing.assert_allclose(*scores, atol=1e-10)
 
 
 def test_batches_of_all_sizes_share_a_graph() -> None:
     world = make_world(3)
-    weights = initial_parameters(world.keys, WORDS, 11, noise=0.4, dtype="float32")
+    weights = initial_parameters(world.category_pairs, WORDS, 11, noise=0.4, dtype="float32")
     one, other = (CVG(weights, engine) for engine in ("numba", "tensorflow"))
     for sentences in ([0], [2, 1], [3, 0, 2], [1, 3], [0, 1, 2, 3], [2]):
         batch = world.store.batch(sentences)

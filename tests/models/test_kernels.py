@@ -36,7 +36,7 @@ def test_scores_agree_with_the_equations_node_by_node(seed: int) -> None:
     world = make_world(seed)
     scores = Scorer(world.parameters).scores(world.batch())
     expected = [
-        tree_score(forest, k, rows, world.keys, world.parameters)
+        tree_score(forest, k, rows, world.category_pairs, world.parameters)
         for forest, rows in zip(world.forests, world.rows, strict=True)
         for k in range(len(forest.root))
     ]
@@ -51,7 +51,7 @@ def test_shared_subtrees_score_as_separate_trees_to_the_bit(dtype: str) -> None:
     trees = [
         (t, r) for f, r in zip(world.forests, world.rows, strict=True) for t in single_trees(f)
     ]
-    apart = make_batch([t for t, _ in trees], [r for _, r in trees], world.keys)
+    apart = make_batch([t for t, _ in trees], [r for _, r in trees], world.category_pairs)
     assert np.array_equal(scorer.scores(apart), shared)
     assert shared.dtype == dtype
 
@@ -152,7 +152,7 @@ def test_large_inputs_saturate_and_small_ones_stay_linear(world: World) -> None:
 
 
 def test_a_node_of_an_unseen_key_uses_row_0(world: World) -> None:
-    keys = world.keys
+    keys = world.category_pairs
     nothing = type(keys)(keys.categories, keys.pairs[:0])
     batch = make_batch(world.forests, world.rows, nothing)
     assert batch.rows.tolist() == [0]

@@ -207,7 +207,7 @@ def test_frozen_variables_are_not_observed() -> None:
 
 @pytest.mark.parametrize("optimizer", ["adagrad", "adam"])
 def test_frozen_rows_have_no_gradient(optimizer: str) -> None:
-    pattern = f"W:{problem().keys.names[1]}"
+    pattern = f"W:{problem().category_pairs.names[1]}"
     frozen = problem().frozen([pattern]).rows["W"]
     config = small_config(
         telemetry=True, freeze=(pattern,), l2=0.1, optimizer=optimizer, learning_rate=0.01

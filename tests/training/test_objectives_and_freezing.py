@@ -86,7 +86,7 @@ def test_the_engines_take_the_same_step(objective: str) -> None:
 def test_frozen_weights_keep_their_bytes(optimizer: str, l2: float) -> None:
     config = small_config(optimizer=optimizer, l2=l2, freeze=("vectors", "W:NP,*"))
     state = run(config, epochs=2)
-    names = problem().keys.names
+    names = problem().category_pairs.names
     rows = np.array([name.startswith("NP,") for name in names])
     assert 0 < rows.sum() < len(names)
     assert not moved(state, "vectors").any()
@@ -108,7 +108,7 @@ def test_frozen_rows_do_not_change_how_others_are_trained_in_the_first_step() ->
         run(small_config(batch_size=24, averaging=False, freeze=f), epochs=1)
         for f in ((), ("W:NP,*",))
     )
-    rows = np.array([name.startswith("NP,") for name in problem().keys.names])
+    rows = np.array([name.startswith("NP,") for name in problem().category_pairs.names])
     np.testing.assert_array_equal(frozen.parameters.W[~rows], free.parameters.W[~rows])
     np.testing.assert_array_equal(frozen.parameters.vectors, free.parameters.vectors)
     assert config.freeze == ()

@@ -19,7 +19,7 @@ from rnnparse.inference.forest import Forest, candidate_tree
 from rnnparse.losses.cost import structured_cost
 from rnnparse.models.forest_dataset import ForestDataset
 from rnnparse.training.prepare import (
-    KEY_COUNT,
+    PAIR_COUNT,
     Lists,
     Problem,
     _example,
@@ -157,14 +157,14 @@ def test_keys_of_their_own_are_those_that_targets_have_often_enough() -> None:
     counts: Counter[str] = Counter()
     for tree in trees(COUNT):
         counts += plain_keys(tree, lists.grammar.heads)
-    frequent = {key for key, count in counts.items() if count >= KEY_COUNT}
-    assert set(problem.keys.names[1:]) == frequent
+    frequent = {key for key, count in counts.items() if count >= PAIR_COUNT}
+    assert set(problem.category_pairs.names[1:]) == frequent
     assert len(frequent) < len(counts)  # some keys share the back-off weights
 
 
 def test_every_node_has_the_weights_of_its_key() -> None:
     lists, problem = lists_and_problem()
-    store, names = problem.store, np.array(problem.keys.names)
+    store, names = problem.store, np.array(problem.category_pairs.names)
     known = set(names[1:])
     for i, gold in enumerate(trees(COUNT)):
         forest, place, _ = _example(lists.train[i].forest, gold, lists.grammar, "gold")
@@ -184,8 +184,11 @@ def test_weights_begin_as_the_paper_says() -> None:
     _, problem = lists_and_problem()
     vectors, W, v = problem.initial
     assert vectors.shape == (len(problem.vocabulary), 5)
-    assert W.shape == (len(problem.keys), 11, 5) and v.shape == (len(problem.keys), 5)
-    unary = problem.keys.is_unary
+    assert W.shape == (len(problem.category_pairs), 11, 5) and v.shape == (
+        len(problem.category_pairs),
+        5,
+    )
+    unary = problem.category_pairs.is_unary
     assert unary.any() and not unary.all()
     mean = np.concatenate([np.eye(5) / 2, np.eye(5) / 2, np.zeros((1, 5))])
     copy = np.concatenate([np.eye(5), np.zeros((6, 5))])
@@ -236,7 +239,7 @@ def test_the_dev_store_holds_the_dev_forests() -> None:
     expected = ForestDataset.from_forests(
         [parse.forest for parse in lists.dev],
         [problem.vocabulary.rows(words(tree)) for tree in trees(6, "dev")],
-        problem.keys,
+        problem.category_pairs,
     )
     for name, array in vars(expected).items():
         np.testing.assert_array_equal(array, getattr(problem.dev.store, name))

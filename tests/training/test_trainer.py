@@ -141,7 +141,8 @@ def test_the_log_gives_the_objective_as_a_plain_count_does() -> None:
         tokens, names = words(gold), lists.grammar.pcfg.categories
         rows = problem(3).vocabulary.rows(tokens)
         scores = [
-            tree_score(forest, k, rows, problem(3).keys, initial) for k in range(len(forest.root))
+            tree_score(forest, k, rows, problem(3).category_pairs, initial)
+            for k in range(len(forest.root))
         ]
         margins = [
             structured_cost(candidate_tree(forest, k, tokens, names), gold, 0.7)
@@ -186,7 +187,13 @@ def test_scores_are_those_of_each_tree() -> None:
     assert tuning is not None
     scores = score_all(initial, tuning.store)
     expected = [
-        tree_score(parse.forest, k, problem().vocabulary.rows(words(gold)), problem().keys, initial)
+        tree_score(
+            parse.forest,
+            k,
+            problem().vocabulary.rows(words(gold)),
+            problem().category_pairs,
+            initial,
+        )
         for parse, gold in zip(lists.dev, trees(6, "dev"), strict=True)
         for k in range(len(parse.forest.root))
     ]
@@ -382,12 +389,12 @@ def test_a_treebank_of_two_trees_of_one_word() -> None:
     decoder = Decoder(grammar)
     lists = Lists(grammar, [decoder.parse(words(tree), 5) for tree in tiny], [])
     small = make_problem(lists, tiny, [], None, small_config())
-    assert len(small.keys) == 1
+    assert len(small.category_pairs) == 1
     state = train_network(small.initial, small.store, None, small_config(), epochs=2)
     assert all(np.isfinite(array).all() for array in state.best)
 
 
 def test_scores_of_no_sentence() -> None:
-    empty = ForestDataset.from_forests([], [], problem().keys)
+    empty = ForestDataset.from_forests([], [], problem().category_pairs)
     assert score_all(problem().initial, empty).shape == (0,)
     assert choose(np.zeros(0, np.float32), empty, 0.1).shape == (0,)
