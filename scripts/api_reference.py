@@ -5,8 +5,10 @@
 
 from __future__ import annotations
 
+import ast
 import inspect
 from importlib import import_module
+from itertools import pairwise
 from pathlib import Path
 from types import ModuleType
 from typing import Any
@@ -17,8 +19,9 @@ INTRODUCTION = """\
 # API reference
 
 The public names of each package, with the first paragraph of their documentation; `help(NAME)` in
-Python shows all of it. Names load when they are first used. Modules inside the packages are
-private. `python scripts/api_reference.py` writes this page.
+Python shows all of it. Import a name from the package in the heading, for example
+`from rnnparse.optim import clip_each`: modules inside the packages may change.
+`python scripts/api_reference.py` writes this page.
 """
 
 
@@ -39,11 +42,28 @@ def section(package: str) -> list[str]:
 
 def entry(package: str, name: str, value: Any) -> str:
     """One line: signature with a link to the source, and the first paragraph of the docstring."""
-    home = inspect.getmodule(value)
-    label = f"`{name}{signature(value)}`"
-    if home is not None and home.__file__ and home.__name__.startswith("rnnparse"):
-        label = f"[{label}](../{Path(home.__file__).relative_to(ROOT)})"
-    return f"- {label}: {first_paragraph(value)}"
+    module = inspect.getmodule(value)
+    if module is None or not module.__name__.startswith("rnnparse"):  # a constant
+        module = import_module(homes(package)[name])
+    home = Path(str(module.__file__))
+    label = f"[`{name}{signature(value)}`](../{home.relative_to(ROOT)})"
+    return f"- {label}: {constant_paragraph(home, name) or first_paragraph(value)}"
+
+
+def homes(package: str) -> dict[str, str]:
+    """The modules from which a package imports its public names."""
+    stub = ROOT.joinpath(*package.split("."), "__init__.pyi").read_text(encoding="utf-8")
+    imports = [node for node in ast.parse(stub).body if isinstance(node, ast.ImportFrom)]
+    return {alias.name: str(node.module) for node in imports for alias in node.names}
+
+
+def constant_paragraph(home: Path, name: str) -> str:
+    """The first paragraph of the string below the assignment to a name; empty if there is none."""
+    for node, below in pairwise(ast.parse(home.read_text(encoding="utf-8")).body):
+        if isinstance(node, ast.Assign) and ast.unparse(node.targets[0]) == name:
+            assert isinstance(below, ast.Expr) and isinstance(below.value, ast.Constant), name
+            return paragraph(str(below.value.value))
+    return ""
 
 
 def signature(value: Any) -> str:
@@ -65,8 +85,13 @@ def short(default: Any) -> bool:
 
 
 def first_paragraph(value: Any) -> str:
-    """The first paragraph of a docstring on one line."""
-    return " ".join((inspect.getdoc(value) or "").partition("\n\n")[0].split())
+    """The first paragraph of the docstring of a value."""
+    return paragraph(inspect.getdoc(value) or "")
+
+
+def paragraph(docstring: str) -> str:
+    """The first paragraph on one line."""
+    return " ".join(docstring.partition("\n\n")[0].split())
 
 
 if __name__ == "__main__":

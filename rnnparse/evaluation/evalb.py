@@ -129,7 +129,9 @@ class Evaluation:
 def evaluate(
     gold: Sequence[Tree], test: Sequence[Tree], params: EvalbParams | None = None
 ) -> Evaluation:
-    """Score trees as EVALB scores files, however many errors there are.
+    """Score trees in memory by EVALB's rules, with COLLINS parameters by default.
+
+    Errors, however many, do not stop it.
 
     Args:
         gold, test: trees in the same order, preterminals as `Tree(tag, [word])`. A test tree
@@ -163,7 +165,7 @@ def evaluate_files(
     max_error: int | None = None,
     encoding: str | None = None,
 ) -> Evaluation:
-    """Compare two files of bracketed trees, one tree per line.
+    """Score a file of trees against a file of gold trees by EVALB's rules, one tree per line.
 
     Args:
         max_error: overrides `params.max_error`. The run stops, with `stopped` set, at error
@@ -204,7 +206,7 @@ def evalb_files(
     out: TextIO | None = None,
     err: TextIO | None = None,
 ) -> int:
-    """Print the table and messages of the program EVALB, and return its exit status.
+    """Print EVALB's table and messages for two files of trees, and return its exit status.
 
     Args:
         max_error: overrides `params.max_error`, like EVALB's option -e.

@@ -13,7 +13,7 @@ from rnnparse.optim.patterns import match_names
 
 
 class FrozenWeights(NamedTuple):
-    """Weights that are not trained.
+    """The variables, and rows of variables, of a CVG that are excluded from training.
 
     Attributes:
         variables: completely frozen fields of `Parameters`.

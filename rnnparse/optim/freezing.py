@@ -50,7 +50,7 @@ def trained_by(model: Any, trainer: Any) -> None:
 
 
 def freeze(model: Any, patterns: Sequence[str]) -> list[str]:
-    """Exclude variables of a Keras model from training, by name patterns.
+    """Exclude from training the variables of a Keras model whose names match patterns.
 
     A pattern is matched against the path of each variable and every suffix of it
     (`encoder/dense_1/kernel`, `dense_1/kernel`, `kernel`), and against those of the layers and

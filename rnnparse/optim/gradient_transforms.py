@@ -24,6 +24,7 @@ from rnnparse._tensorflow import keras, tf
 
 Gradients = Sequence[tf.Tensor]
 GradientTransform = Callable[[Gradients, tf.Tensor], Gradients]
+"""The type of a transformation of per-example gradients: (gradients, losses) → gradients."""
 
 
 def example_norms(gradients: Gradients) -> tf.Tensor:

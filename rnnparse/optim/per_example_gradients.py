@@ -103,7 +103,7 @@ class ExampleGradients(NamedTuple):
 def example_gradients(
     losses_of: Callable[..., tf.Tensor], batch: Any, variables: Sequence[Any], model: Any = None
 ) -> ExampleGradients:
-    """Per-example gradients, as a loop over the examples would give them.
+    """The gradient of each example: that of a loop over the examples, but computed at once.
 
     Each example is differentiated separately, so NaN or infinity in one does not affect the others.
     `tf.vectorized_map` differentiates all examples at once if it can; otherwise, for example for

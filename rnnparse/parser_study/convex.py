@@ -188,7 +188,7 @@ class ScoreVectorProblem:
 
 
 def descent_bound(distance: float, gradient_norms: np.ndarray, rates: np.ndarray) -> np.ndarray:
-    """Upper bound of the gap between the best iterate of subgradient descent and the optimum.
+    """An upper bound on how far the best objective of subgradient descent is above the optimum.
 
     After each step, min_t J(v_t) − J* ≤ (‖v₁ − v*‖² + Σ α² ‖g‖²) / (2 Σ α). With α ∝ 1/√t the bound
     falls as log t/√t; at a fixed rate it stays above α ‖g‖²/2. It holds for subgradients of the

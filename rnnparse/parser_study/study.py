@@ -56,7 +56,7 @@ class Size(NamedTuple):
 
 @dataclass(frozen=True)
 class ParserStudy:
-    """A study of the settings of a grid. The best ones may be trained until dev F1 stops rising.
+    """A study of a grid. It may train the best configurations again until dev F1 stops rising.
 
     Args:
         grid: the settings; its `fixed` settings name the treebank, the dev part and so on.

@@ -1,4 +1,4 @@
-"""Find out which settings make training converge, and explain why others do not."""
+"""Compare configurations of training, and explain why training does not converge."""
 
 from rnnparse._lazy import public_names
 

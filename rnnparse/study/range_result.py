@@ -27,7 +27,9 @@ _DECADES = 100  # useful rates are at most so many times smaller than the limit
 
 @dataclass(frozen=True)
 class RangeTest:
-    """What the loss did as the learning rate rose. A rate is None where that did not happen.
+    """The result of a range test: the loss at each rate, and notable rates.
+
+    A notable rate is None if the loss shows no such point.
 
     Attributes:
         rates: of the updates.

@@ -86,7 +86,7 @@ def make_record(
     seconds: float = 0.0,
     host: str = "",
 ) -> dict[str, Any]:
-    """The record of a trial, with the keys that this module's docstring lists.
+    """The record of a trial, as a dict with the keys of a line of `records.jsonl`.
 
     Raises:
         TypeError: the curve holds a value that JSON cannot hold.

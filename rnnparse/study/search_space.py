@@ -22,7 +22,7 @@ _MOST = 100_000  # trials
 
 
 class Trial(NamedTuple):
-    """One run of the trial function.
+    """One run of the trial function: a configuration with a seed.
 
     Attributes:
         id: hash of config and seed; see `rnnparse.study.records.trial_id`.

@@ -47,7 +47,7 @@ class Plan:
 
 
 class Study:
-    """Runs a function for all settings of a search space, and records a curve for each.
+    """Runs a function for all configurations and seeds of a space, and records a curve for each.
 
     A trial that has finished never runs again. A study that was stopped or killed resumes, and one
     whose space has grown runs what is new. A trial that raises an error, runs out of memory or

@@ -35,7 +35,7 @@ VERSION = 3  # of the cached lists: raise it when the same grammar gives other l
 
 @dataclass(frozen=True)
 class Lists:
-    """k-best lists of the training and dev sentences, and the grammar of the parser."""
+    """The candidate lists of the training and dev sentences, and the grammar of the parser."""
 
     grammar: Grammar
     train: list[Parse]
@@ -44,7 +44,7 @@ class Lists:
 
 @dataclass(frozen=True)
 class Problem:
-    """The data of the network, and its starting weights."""
+    """What the network is trained on: forests with targets, vocabulary and initial weights."""
 
     vocabulary: Vocabulary
     category_pairs: CategoryPairs

@@ -44,7 +44,9 @@ def outward_order(n: int, head: int) -> list[str]:
 
 
 def binarize(tree: Tree, heads: HeadTable) -> Tree:
-    """A new tree in which no node has more than two children; see the module docstring.
+    """A new tree in which no node has more than two children.
+
+    The siblings of the head are split off from the outside inward, first those on its right.
 
     Args:
         tree: a cleaned tree.

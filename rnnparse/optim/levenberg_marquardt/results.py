@@ -8,7 +8,7 @@ from typing import NamedTuple
 
 @dataclass(frozen=True)
 class StepResult:
-    """The result of a step.
+    """What a Levenberg–Marquardt step did: costs, damping, step length, measures of convergence.
 
     A step that was not accepted did not change the variables. Its `predicted`, `gain_ratio`, norms
     and relative step are then those of the first trial step.
@@ -75,7 +75,7 @@ class Tolerances(NamedTuple):
 
 @dataclass(frozen=True)
 class MinimizeResult:
-    """The result of a minimization.
+    """How a minimization ended: the reason, the final cost, and all steps.
 
     Attributes:
         reason: as from `Tolerances.reached`, or `steps` if all steps were used, or `callback` if a

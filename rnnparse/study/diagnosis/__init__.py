@@ -1,4 +1,4 @@
-"""Explain why a run converged, oscillated or diverged: measurements, rules and advice."""
+"""Explain why a trial converged, oscillated or diverged: measurements, rules and advice."""
 
 from rnnparse._lazy import public_names
 

@@ -174,7 +174,7 @@ EVIDENCE = {
     name: f"{told['meaning']} ({told['unit']})" if told["unit"] else str(told["meaning"])
     for name, told in _DECLARED.items()
 }
-"""Name of each quantity → its meaning and unit."""
+"""The measurements of a diagnosis: name → meaning and unit."""
 
 
 def evidence_table() -> str:
