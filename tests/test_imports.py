@@ -146,8 +146,14 @@ _PRIVATE = re.compile(r"keras\.src|\b(optimizer|model|layer|variable)\._[a-z]|_l
 
 @pytest.mark.parametrize("path", modules(), ids=lambda path: str(path.relative_to(PACKAGE)))
 def test_private_names_of_keras_are_in_one_module(path: Path) -> None:
-    found = _PRIVATE.search(path.read_text(encoding="utf-8"))
-    assert (found is not None) == (path.name == "_keras_compat.py"), found
+    private = _PRIVATE.search(path.read_text(encoding="utf-8"))
+    assert (private is not None) == (path.name == "_keras_compat.py"), private
+
+
+@pytest.mark.parametrize("path", modules(), ids=lambda path: str(path.relative_to(PACKAGE)))
+def test_tensorflow_is_imported_in_one_module_which_keeps_it_quiet(path: Path) -> None:
+    direct = re.search(r"^\s*(import|from) (tensorflow|keras)\b", path.read_text("utf-8"), re.M)
+    assert direct is None or path.name in ("_tensorflow.py", "_keras_compat.py"), direct
 
 
 def loaded_after(code: str) -> set[str]:

@@ -30,9 +30,12 @@ def test_what_parsing_needs_does_not_import_tensorflow() -> None:
     assert run(code).stdout.split() == ["False", "False"]
 
 
-def test_tensorflow_starts_without_a_word() -> None:
-    code = "from rnnparse._tensorflow import keras, tf; print(float(tf.constant(1.0) + 1))"
-    done = run(code)
+@pytest.mark.parametrize(
+    "first", ["from rnnparse._tensorflow import tf", "rnnparse.structured_hinge", "rnnparse.AdaGrad"]
+)
+def test_tensorflow_starts_without_a_word(first: str) -> None:
+    code = "print(float(sys.modules['tensorflow'].constant(1.0) + 1))"
+    done = run(f"import rnnparse, sys; {first}; {code}")
     assert (done.stdout, done.stderr) == ("2.0\n", "")
 
 
