@@ -37,11 +37,11 @@ from rnnparse.optim.freezing import unfreeze as unfreeze
 from rnnparse.optim.levenberg_marquardt.fit import fit_least_squares as fit_least_squares
 from rnnparse.optim.levenberg_marquardt.minimizer import LevenbergMarquardt as LevenbergMarquardt
 from rnnparse.optim.per_example_model import PerExampleModel as PerExampleModel
+from rnnparse.parse_results import NodeScore as NodeScore
+from rnnparse.parse_results import ParseResult as ParseResult
+from rnnparse.parse_results import ScoredTree as ScoredTree
 from rnnparse.parser import Parser as Parser
 from rnnparse.parser import load as load
-from rnnparse.results import NodeScore as NodeScore
-from rnnparse.results import ParseResult as ParseResult
-from rnnparse.results import ScoredTree as ScoredTree
 from rnnparse.study.lr_range_test import range_test as range_test
 from rnnparse.study.study import Study as Study
 from rnnparse.telemetry.keras_callback import TelemetryCallback as TelemetryCallback

@@ -8,7 +8,8 @@
     report.json, *.jsonl   scores and learning curves, added by training
 
 A model may come from a stranger, so nothing in it is executed. Checksums detect damage;
-`rnnparse.invariants` and `rnnparse.grammar.storage` reject contents that training never writes.
+`rnnparse.array_invariants` and `rnnparse.grammar.storage` reject contents that training never
+writes.
 """
 
 from __future__ import annotations
@@ -22,6 +23,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from rnnparse.array_invariants import PARAMETERS, check
 from rnnparse.errors import ModelError, RnnparseError
 from rnnparse.files import (
     checksum,
@@ -36,7 +38,6 @@ from rnnparse.files import (
 from rnnparse.folders import foreign_file, replacement, set_aside
 from rnnparse.grammar.grammar import Grammar
 from rnnparse.grammar.pcfg import category_names
-from rnnparse.invariants import PARAMETERS, check
 from rnnparse.models.category_pairs import CategoryPairs
 from rnnparse.models.parameters import Parameters
 from rnnparse.models.vocabulary import Vocabulary

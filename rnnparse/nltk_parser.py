@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterator, Sequence
 from nltk.parse.api import ParserI
 from nltk.tree import Tree
 
-from rnnparse.results import ScoredTree
+from rnnparse.parse_results import ScoredTree
 
 
 class NltkParser(ParserI):

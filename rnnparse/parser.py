@@ -13,12 +13,7 @@ from nltk.tree import Tree
 
 from rnnparse.inference.decoder import Decoder
 from rnnparse.inference.forest import Forest, ForestBuilder, candidate_tree
-from rnnparse.model_folder import FORMAT_VERSION, Model, load_model, save_model
-from rnnparse.models.forest_dataset import ForestDataset
-from rnnparse.models.scorer import Scorer
-from rnnparse.nltk_parser import NltkParser
-from rnnparse.results import NodeScore, ParseResult, ScoredTree
-from rnnparse.sentences import (
+from rnnparse.input_sentences import (
     require_tree,
     require_trees,
     sentence_iterator,
@@ -26,6 +21,11 @@ from rnnparse.sentences import (
     whole_number,
     windows,
 )
+from rnnparse.model_folder import FORMAT_VERSION, Model, load_model, save_model
+from rnnparse.models.forest_dataset import ForestDataset
+from rnnparse.models.scorer import Scorer
+from rnnparse.nltk_parser import NltkParser
+from rnnparse.parse_results import NodeScore, ParseResult, ScoredTree
 from rnnparse.threads import in_order
 from rnnparse.trees.binarization import binarize, post_order_labels
 from rnnparse.trees.brackets import unescape_token

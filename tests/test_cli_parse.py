@@ -16,9 +16,9 @@ from nltk.tree import Tree
 
 import rnnparse.parser
 from rnnparse.cli import main
-from rnnparse.cli.text import _guarded
+from rnnparse.cli.console_text import _guarded
+from rnnparse.input_sentences import LONGEST_TEXT
 from rnnparse.parser import load
-from rnnparse.sentences import LONGEST_TEXT
 from rnnparse.trees.brackets import load_trees, read_trees, unescape_token
 from rnnparse.trees.tokenizer import tokenize
 

@@ -17,18 +17,20 @@ PACKAGE = ROOT / "rnnparse"
 
 # What each part may import of the package, besides itself and `errors`.
 _TREES = {"trees", "compiled"}
-_GRAMMAR = _TREES | {"grammar", "files", "invariants", "threads"}
+_GRAMMAR = _TREES | {"grammar", "files", "array_invariants", "threads"}
 _KERAS = {"_keras_compat", "_tensorflow"}
 _MODELS = _GRAMMAR | _KERAS | {"config", "inference", "models", "losses", "optim"}
-_PARSER = _MODELS | {"folders", "model_folder", "nltk_parser", "parser", "results", "sentences"}
+_PARSER = _MODELS | {
+    *("folders", "input_sentences", "model_folder", "nltk_parser", "parse_results", "parser")
+}
 _TELEMETRY = _KERAS | {"compiled", "files", "json_text", "telemetry", "threads"}
 _TRAINING = _PARSER | _TELEMETRY | {"config", "divergence", "evaluation", "training"}
-_STUDY = _TELEMETRY | {"bootstrap", "divergence", "folders", "study", "version"}
+_STUDY = _TELEMETRY | {"paired_bootstrap", "divergence", "folders", "study", "version"}
 ALLOWED = {
     "_lazy": set[str](),
     "_keras_compat": {"_tensorflow"},
     "_tensorflow": set[str](),
-    "bootstrap": set[str](),
+    "paired_bootstrap": set[str](),
     "version": set[str](),
     "compiled": {"files"},
     "divergence": set[str](),
@@ -36,21 +38,21 @@ ALLOWED = {
     "files": {"json_text"},
     "json_text": set[str](),
     "folders": {"files"},
-    "invariants": set[str](),
+    "array_invariants": set[str](),
     "threads": set[str](),
     "config": _TREES | {"losses"},
     "trees": _TREES,
-    "evaluation": _TREES | {"bootstrap", "evaluation"},
+    "evaluation": _TREES | {"paired_bootstrap", "evaluation"},
     "grammar": _GRAMMAR,
     "inference": _GRAMMAR | {"inference"},
     "models": _MODELS,
     "losses": _TREES | _KERAS | {"losses"},
     "optim": _KERAS | {"optim"},
     "model_folder": _MODELS | {"folders"},
-    "sentences": _TREES,
+    "input_sentences": _TREES,
     "parser": _PARSER,
-    "nltk_parser": {"results"},
-    "results": _TREES,
+    "nltk_parser": {"parse_results"},
+    "parse_results": _TREES,
     "telemetry": _TELEMETRY,
     "training": _TRAINING | {"version"},
     "study": _STUDY,

@@ -20,8 +20,8 @@ from nltk.parse.api import ParserI
 from nltk.tree import ParentedTree, Tree
 
 from rnnparse.errors import TreebankError
+from rnnparse.input_sentences import LONGEST, LONGEST_TEXT
 from rnnparse.parser import WINDOW, Parser, ScoredTree
-from rnnparse.sentences import LONGEST, LONGEST_TEXT
 from rnnparse.trees.brackets import escape_token, format_tree, read_trees
 from rnnparse.trees.cleaning import clean, words
 from tests.grammar.small import trees

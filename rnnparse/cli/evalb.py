@@ -5,7 +5,7 @@ from __future__ import annotations
 import argparse
 import sys
 
-from rnnparse.cli.text import print_json, whole
+from rnnparse.cli.console_text import print_json, whole
 from rnnparse.cli.treebank_style import add_encoding
 
 NAME = "evalb"

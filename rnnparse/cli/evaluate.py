@@ -8,7 +8,7 @@ from collections.abc import Callable
 from dataclasses import asdict, dataclass, replace
 from typing import TYPE_CHECKING, Any
 
-from rnnparse.cli.text import (
+from rnnparse.cli.console_text import (
     columns,
     number,
     numbers,

@@ -6,7 +6,7 @@ import argparse
 from collections.abc import Iterator, Mapping
 from typing import Any
 
-from rnnparse.cli.text import print_json
+from rnnparse.cli.console_text import print_json
 
 NAME = "info"
 HELP = "show the size, settings and scores of a model"

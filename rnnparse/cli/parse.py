@@ -10,7 +10,7 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
-from rnnparse.cli.text import read_lines, setting, warn_of_failed, warn_of_glued
+from rnnparse.cli.console_text import read_lines, setting, warn_of_failed, warn_of_glued
 from rnnparse.json_text import to_json
 
 if TYPE_CHECKING:
@@ -120,7 +120,7 @@ def run(args: argparse.Namespace) -> int:
 
 def _answers(model: Parser, args: argparse.Namespace) -> Iterator[_Answer]:
     """The results in the order of the lines; an empty line does not count as an error."""
-    from rnnparse.sentences import NO_TOKEN
+    from rnnparse.input_sentences import NO_TOKEN
 
     threads = args.jobs if args.jobs is not None else int(args.file == "-")
     results = model.parse_many(
@@ -136,7 +136,7 @@ def _answers(model: Parser, args: argparse.Namespace) -> Iterator[_Answer]:
 
 
 def _sentences(path: str, tokenized: bool) -> Iterator[str | list[str]]:
-    from rnnparse.sentences import LONGEST_TEXT
+    from rnnparse.input_sentences import LONGEST_TEXT
 
     for line in read_lines(path, LONGEST_TEXT):
         # A line that is too long is cut off; as a string, its length shows that.

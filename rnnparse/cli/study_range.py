@@ -7,8 +7,8 @@ import sys
 from dataclasses import fields
 from pathlib import Path
 
+from rnnparse.cli.console_text import positive, print_json, setting, warn
 from rnnparse.cli.study_run import add_shared
-from rnnparse.cli.text import positive, print_json, setting, warn
 from rnnparse.cli.train import OBJECTIVE_HELP, TIE_HELP, add_treebank, option
 from rnnparse.cli.treebank_style import given_style
 from rnnparse.config import OBJECTIVES, TIES, TrainingConfig
@@ -79,7 +79,7 @@ def run(args: argparse.Namespace) -> int:
     from rnnparse.parser_study.lr_range_test import check_range_test, parser_range_test
     from rnnparse.parser_study.shared_forests import prepare_problem
     from rnnparse.parser_study.train_command import train_command
-    from rnnparse.study.range_view import format_range, write_range_svg
+    from rnnparse.study.range_plot import format_range, write_range_svg
 
     given = {name: value for name, value in vars(args).items() if name in _FIELDS}
     given |= given_style(args)

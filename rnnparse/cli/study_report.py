@@ -6,7 +6,7 @@ import argparse
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from rnnparse.cli.text import warn
+from rnnparse.cli.console_text import warn
 from rnnparse.errors import MissingExtraError
 
 if TYPE_CHECKING:

@@ -8,7 +8,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from rnnparse.cli.text import columns, positive, print_json, setting, warn
+from rnnparse.cli.console_text import columns, positive, print_json, setting, warn
 from rnnparse.cli.train import (
     OBJECTIVE_HELP,
     TIE_HELP,

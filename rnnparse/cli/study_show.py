@@ -8,7 +8,7 @@ from collections import Counter
 from collections.abc import Iterator
 from typing import TYPE_CHECKING, Any
 
-from rnnparse.cli.text import columns, positive, print_json
+from rnnparse.cli.console_text import columns, positive, print_json
 
 if TYPE_CHECKING:
     from rnnparse.study.report.narrative import Failure
@@ -71,7 +71,7 @@ def as_dict(results: Results) -> dict[str, Any]:
     """The findings as plain values; settings from the best to those without a score."""
     from rnnparse.study.report import narrative
     from rnnparse.study.report.causes import causes
-    from rnnparse.study.report.sentences import say
+    from rnnparse.study.report.wording import say
 
     records = results.records
     return {
@@ -120,7 +120,7 @@ def _parts(results: Results, rows: int, advice: bool) -> Iterator[str]:
     from rnnparse.study.report import narrative
     from rnnparse.study.report.causes import causes
     from rnnparse.study.report.formatting import duration, readable
-    from rnnparse.study.report.sentences import say
+    from rnnparse.study.report.wording import say
 
     records = results.records
     seconds = sum(record["seconds"] for record in records)
@@ -155,7 +155,7 @@ def _parts(results: Results, rows: int, advice: bool) -> Iterator[str]:
 def _reasons(results: Results) -> Iterator[str]:
     """Diagnoses with what is typical of their settings, and the advice for one of them."""
     from rnnparse.study.report.narrative import reasons
-    from rnnparse.study.report.sentences import say_traits
+    from rnnparse.study.report.wording import say_traits
 
     all_reasons = reasons(results)
     width = max(len(reason.label) for reason in all_reasons)
@@ -172,7 +172,7 @@ def _best(results: Results, best: Setting) -> Iterator[str]:
     """The best setting, and what there is to know of it."""
     from rnnparse.study.report.formatting import value_text
     from rnnparse.study.report.narrative import about_best
-    from rnnparse.study.report.sentences import say
+    from rnnparse.study.report.wording import say
 
     values = ", ".join(
         f"{axis.title} {value_text(best.config[axis.name])}"

@@ -7,7 +7,7 @@ import sys
 from dataclasses import fields
 from typing import Any
 
-from rnnparse.cli.text import print_json, setting, warn
+from rnnparse.cli.console_text import print_json, setting, warn
 from rnnparse.cli.treebank_style import add_style, given_style
 from rnnparse.config import ENGINES, LIMITS, OBJECTIVES, TARGETS, TIES, TrainingConfig
 

@@ -10,12 +10,12 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from rnnparse.bootstrap import F1Difference, compare, f1_scores, resampled_f1
 from rnnparse.errors import ConfigError, TreebankError
 from rnnparse.evaluation.bracketing import Span, find_mismatch, read_pair
 from rnnparse.evaluation.evalb import Evaluation, match_spans
 from rnnparse.evaluation.params import EvalbParams
 from rnnparse.evaluation.totals import OK, Totals, f_measure, percentage
+from rnnparse.paired_bootstrap import F1Difference, compare, f1_scores, resampled_f1
 
 if TYPE_CHECKING:
     from nltk.tree import Tree
@@ -141,7 +141,7 @@ def by_length(evaluation: Evaluation, bins: Sequence[int] = (10, 20, 30, 40)) ->
 def paired_bootstrap(
     a: Evaluation, b: Evaluation, *, samples: int = 10_000, seed: int = 0
 ) -> BootstrapResult:
-    """Compare the F1 of two systems on one test set; see `rnnparse.bootstrap.compare`.
+    """Compare the F1 of two systems on one test set; see `rnnparse.paired_bootstrap.compare`.
 
     Args:
         a, b: evaluations against the same gold trees, in the same order. Sentences that are valid

@@ -12,10 +12,10 @@ from itertools import pairwise
 
 import numpy as np
 
+from rnnparse.array_invariants import LOG_ONE
 from rnnparse.grammar.annotate import BACKOFF
 from rnnparse.grammar.lexicon import Lexicon
 from rnnparse.grammar.pcfg import Pcfg, category_names
-from rnnparse.invariants import LOG_ONE
 from rnnparse.trees.brackets import unescape_token
 
 _AFTER_STEM = "^|~'"  # what may follow the category in the name of a symbol

@@ -52,8 +52,8 @@ class Grammar:
         """The inverse of `to_arrays`; `arrays` may be what `numpy.load` gives.
 
         Raises:
-            ModelError: an array is missing, violates `rnnparse.invariants`, or contradicts another,
-                so that `estimate` cannot have made it.
+            ModelError: an array is missing, violates `rnnparse.array_invariants`, or contradicts
+                another, so that `estimate` cannot have made it.
         """
         try:
             grammar = cls(*grammar_from_arrays(arrays))

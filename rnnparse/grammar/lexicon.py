@@ -8,10 +8,10 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from rnnparse.array_invariants import LEXICON, LOG_LEAST, LOG_ONE, check
 from rnnparse.grammar.annotate import TaggedWord
 from rnnparse.grammar.forms import WordForms
 from rnnparse.grammar.unknown import UnknownWordTagger, WordVectors, train_tagger
-from rnnparse.invariants import LEXICON, LOG_LEAST, LOG_ONE, check
 from rnnparse.trees.brackets import unescape_token
 
 RARE = 5  # words with at most this count are tagged partly by their form
@@ -54,7 +54,7 @@ class Lexicon:
         tagger: the tagger of unknown words.
 
     Raises:
-        ValueError: an array violates `rnnparse.invariants.LEXICON`; a word twice.
+        ValueError: an array violates `rnnparse.array_invariants.LEXICON`; a word twice.
     """
 
     def __init__(

@@ -8,8 +8,8 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from rnnparse.array_invariants import PCFG, check, rising
 from rnnparse.grammar.annotate import Rule
-from rnnparse.invariants import PCFG, check, rising
 from rnnparse.trees.binarization import INTERMEDIATE
 from rnnparse.trees.cleaning import ROOT
 
@@ -32,7 +32,7 @@ class Pcfg:
         link [U] bool: whether the rule leads to a smoothing back-off and leaves no tree node.
 
     Raises:
-        ValueError: an array violates `rnnparse.invariants.PCFG`; names that are not
+        ValueError: an array violates `rnnparse.array_invariants.PCFG`; names that are not
             distinct; no symbol for the root.
     """
 

@@ -11,10 +11,10 @@ from itertools import pairwise
 
 import numpy as np
 
+from rnnparse.array_invariants import LEXICON, PCFG, TAGGER, Array, Table, check
 from rnnparse.grammar.lexicon import Lexicon
 from rnnparse.grammar.pcfg import Pcfg
 from rnnparse.grammar.unknown import UnknownWordTagger, WordVectors
-from rnnparse.invariants import LEXICON, PCFG, TAGGER, Array, Table, check
 from rnnparse.trees.heads import HeadTable
 
 Arrays = Mapping[str, np.ndarray]
@@ -62,7 +62,7 @@ def grammar_from_arrays(arrays: Arrays) -> tuple[Pcfg, Lexicon, HeadTable]:
 
     Raises:
         KeyError: an array is missing.
-        ValueError, ConfigError: an array violates `rnnparse.invariants`, or is not one
+        ValueError, ConfigError: an array violates `rnnparse.array_invariants`, or is not one
             that grammars have.
     """
     tagger = UnknownWordTagger(

@@ -11,9 +11,9 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from rnnparse.array_invariants import TAGGER, check
 from rnnparse.grammar.signatures import signature
 from rnnparse.grammar.tagger_kernel import fit_softmax
-from rnnparse.invariants import TAGGER, check
 
 LONGEST_AFFIX = 4
 EPOCHS = 15
@@ -57,7 +57,7 @@ class UnknownWordTagger:
         vectors: pre-trained word vectors [V, d]; V and d may be 0.
 
     Raises:
-        ValueError: an array violates `rnnparse.invariants.TAGGER`; a name twice.
+        ValueError: an array violates `rnnparse.array_invariants.TAGGER`; a name twice.
     """
 
     def __init__(self, features: Sequence[str], weights: np.ndarray, vectors: WordVectors) -> None:

@@ -6,12 +6,12 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from math import log
 
+from rnnparse.array_invariants import trusted
 from rnnparse.errors import OutOfMemoryError
 from rnnparse.grammar.grammar import Grammar
 from rnnparse.inference.decode_kernel import best_forest
 from rnnparse.inference.forest import Forest
 from rnnparse.inference.rules import rule_arrays
-from rnnparse.invariants import trusted
 from rnnparse.threads import Abandoned, apart, stop_flag
 
 WINDOW_FACTOR = 1.7

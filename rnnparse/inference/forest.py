@@ -8,8 +8,8 @@ from dataclasses import dataclass
 import numpy as np
 from nltk.tree import Tree
 
+from rnnparse.array_invariants import FOREST, check
 from rnnparse.compiled import njit
-from rnnparse.invariants import FOREST, check
 from rnnparse.trees.binarization import INTERMEDIATE, binarize
 from rnnparse.trees.heads import HeadTable
 
@@ -29,8 +29,8 @@ class Forest:
         logp [K] float64: natural log of the probability of the candidate's best derivation.
 
     Raises:
-        ValueError: an array violates `rnnparse.invariants.FOREST`, a child does not precede its
-            parent, or the children of a node do not divide its span.
+        ValueError: an array violates `rnnparse.array_invariants.FOREST`, a child does not precede
+            its parent, or the children of a node do not divide its span.
     """
 
     cat: np.ndarray

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from rnnparse.invariants import KEYS, check
+from rnnparse.array_invariants import KEYS, check
 
 if TYPE_CHECKING:
     from rnnparse.inference.forest import Forest
@@ -31,7 +31,7 @@ class CategoryPairs:
             unary node. Sorted, with -1 as the greatest.
 
     Raises:
-        ValueError: the pairs violate `rnnparse.invariants.KEYS`.
+        ValueError: the pairs violate `rnnparse.array_invariants.KEYS`.
     """
 
     categories: tuple[str, ...]

@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from rnnparse.array_invariants import STORE, check, trusted
 from rnnparse.compiled import njit
-from rnnparse.invariants import STORE, check, trusted
 from rnnparse.models.batch import LevelBatch, number_marked
 from rnnparse.models.category_pairs import CategoryPairs, child_categories
 from rnnparse.threads import apart
@@ -35,8 +35,8 @@ class ForestDataset:
         gold: int32 [S], the target, as a candidate number.
 
     Raises:
-        ValueError: an array violates `rnnparse.invariants.STORE`, or a child, root or target is
-            outside its sentence.
+        ValueError: an array violates `rnnparse.array_invariants.STORE`, or a child, root or target
+            is outside its sentence.
     """
 
     key: np.ndarray

@@ -9,7 +9,7 @@ import numpy as np
 
 from rnnparse.errors import ConfigError
 from rnnparse.models.parameters import Parameters
-from rnnparse.optim.patterns import match_names
+from rnnparse.optim.name_patterns import match_names
 
 
 class FrozenWeights(NamedTuple):

@@ -18,7 +18,7 @@ from rnnparse._keras_compat import (
 from rnnparse._tensorflow import keras, tf
 from rnnparse.errors import ConfigError
 from rnnparse.optim.adagrad import AdaGrad
-from rnnparse.optim.patterns import match_names
+from rnnparse.optim.name_patterns import match_names
 from rnnparse.optim.slots import (
     MOVING_AVERAGE,
     rebuild_optimizer,

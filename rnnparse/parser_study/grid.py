@@ -15,7 +15,7 @@ from rnnparse.config import TrainingConfig, with_present_names
 from rnnparse.errors import ConfigError
 from rnnparse.files import on_digits, open_regular
 from rnnparse.models.frozen_weights import check_fields
-from rnnparse.parser_study.axis_text import parse_values
+from rnnparse.parser_study.axis_values import parse_values
 from rnnparse.study.records import canonical
 from rnnparse.study.search_space import Space, plain_axis
 
@@ -126,7 +126,7 @@ class Grid(Space):
 
         Args:
             options: values by axis, or by `seeds`; None counts as not given. A value is a single
-                value, a list, or text that `rnnparse.parser_study.axis_text` parses.
+                value, a list, or text that `rnnparse.parser_study.axis_values` parses.
                 `learning_rate` may be a mapping from optimizers to values, with `default` for all
                 other optimizers.
             preset: one of `PRESETS`, which replaces the defaults.

@@ -36,7 +36,7 @@ def parser_range_test(
         ConfigError: as for `Sweep` and `GradientStep`.
     """
     from rnnparse.models.cvg import CVG
-    from rnnparse.training.steps import GradientStep
+    from rnnparse.training.training_step import GradientStep
 
     check_range_test(config, low=low, high=high, updates=updates)
     problem = read_problem(path, config).problem

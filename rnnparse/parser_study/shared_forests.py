@@ -10,11 +10,11 @@ from pathlib import Path
 import numpy as np
 from nltk import Tree
 
+from rnnparse.array_invariants import COUNTS, check
 from rnnparse.config import TrainingConfig
 from rnnparse.errors import ConfigError
 from rnnparse.files import read_arrays, write_arrays
 from rnnparse.grammar.unknown import WordVectors
-from rnnparse.invariants import COUNTS, check
 from rnnparse.models.category_pairs import CategoryPairs
 from rnnparse.models.forest_dataset import ForestDataset
 from rnnparse.models.vocabulary import Vocabulary

@@ -20,8 +20,8 @@ from rnnparse.study.records import LOCK, RecordFile
 from rnnparse.study.report.formatting import counted
 from rnnparse.study.report.narrative import whole_batches
 from rnnparse.study.report.results import Results
-from rnnparse.study.report.sentences import say
 from rnnparse.study.report.settings import Setting
+from rnnparse.study.report.wording import say
 from rnnparse.study.study import Plan, Study
 from rnnparse.training.data import read_data
 from rnnparse.trees.cleaning import words

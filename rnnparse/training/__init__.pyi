@@ -11,5 +11,5 @@ from rnnparse.training.prepare import Problem as Problem
 from rnnparse.training.prepare import make_lists as make_lists
 from rnnparse.training.prepare import make_problem as make_problem
 from rnnparse.training.report import TrainingReport as TrainingReport
-from rnnparse.training.steps import GradientStep as GradientStep
 from rnnparse.training.trainer import training_epochs as training_epochs
+from rnnparse.training.training_step import GradientStep as GradientStep

@@ -9,10 +9,10 @@ from typing import Any
 
 import numpy as np
 
+from rnnparse.array_invariants import GREATEST, PARAMETERS, check
 from rnnparse.config import TrainingConfig
 from rnnparse.errors import ModelError
 from rnnparse.files import parse_json, read_arrays, write_arrays
-from rnnparse.invariants import GREATEST, PARAMETERS, check
 from rnnparse.json_text import to_json
 from rnnparse.models.parameters import Parameters
 

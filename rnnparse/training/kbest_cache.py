@@ -12,11 +12,11 @@ from threading import Lock
 import numpy as np
 from tqdm import tqdm
 
+from rnnparse.array_invariants import LISTS, check
 from rnnparse.errors import ConfigError
 from rnnparse.files import make_writable, private_folder, read_arrays, write_arrays
 from rnnparse.inference.decoder import Decoder, Parse
 from rnnparse.inference.forest import Forest
-from rnnparse.invariants import LISTS, check
 from rnnparse.threads import in_order
 
 _LOG = logging.getLogger("rnnparse")

@@ -10,10 +10,10 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from tqdm import tqdm
 
+from rnnparse.array_invariants import GREATEST
 from rnnparse.config import TrainingConfig
 from rnnparse.divergence import is_beyond
 from rnnparse.errors import ModelError
-from rnnparse.invariants import GREATEST
 from rnnparse.losses.score_gradients import MARGINS
 from rnnparse.models.forest_dataset import ForestDataset
 from rnnparse.models.frozen_weights import NOTHING, FrozenWeights
@@ -21,7 +21,7 @@ from rnnparse.models.parameters import Parameters
 from rnnparse.training.checkpoint import TrainingState
 
 if TYPE_CHECKING:
-    from rnnparse.training.steps import GradientStep
+    from rnnparse.training.training_step import GradientStep
 
 
 def training_epochs(
@@ -60,7 +60,7 @@ def training_epochs(
     # Imported late: TensorFlow takes as much memory as making the k-best lists did.
     from rnnparse.models.cvg import CVG
     from rnnparse.training.network_telemetry import NetworkTelemetry
-    from rnnparse.training.steps import GradientStep
+    from rnnparse.training.training_step import GradientStep
 
     model = CVG(state.parameters, config.engine)
     telemetry = NetworkTelemetry(model, store, config, state.epoch) if config.telemetry else None

@@ -11,8 +11,8 @@ Words may have their own brackets, `(NN (dog))`, if all words of the tree have. 
 node with only a label is punctuation, `(.)` for `(. .)`, if the label has no letter or digit;
 otherwise it is a node without a word.
 
-The reader skips malformed trees (see `rnnparse.trees.recovery`), trees without words such as
-`(())`, nodes without words such as `(HYPH )`, and comments: lines between trees that begin with
+The reader skips malformed trees (see `rnnparse.trees.bracket_recovery`), trees without words such
+as `(())`, nodes without words such as `(HYPH )`, and comments: lines between trees that begin with
 `#`. A warning to the logger `rnnparse` counts them. It silently skips lines between trees that
 begin with `*x*`, the licence headers of Penn's Switchboard and Brown files.
 """
@@ -36,8 +36,8 @@ from typing import Any, TextIO, cast
 from nltk.tree import Tree
 
 from rnnparse.errors import TreebankError
+from rnnparse.trees.bracket_recovery import Recovery
 from rnnparse.trees.nltk_corpora import PREFIX, corpus_files
-from rnnparse.trees.recovery import Recovery
 from rnnparse.trees.scanner import TreeScanner
 from rnnparse.trees.sources import decoded, find_files, open_text, read_lines
 from rnnparse.trees.style import DEFAULT_STYLE, TreebankStyle

@@ -16,7 +16,7 @@ from hypothesis import strategies as st
 
 from rnnparse.config import TrainingConfig
 from rnnparse.errors import ConfigError
-from rnnparse.parser_study.axis_text import parse_values
+from rnnparse.parser_study.axis_values import parse_values
 from rnnparse.parser_study.grid import AXES, PRESETS, Grid
 from rnnparse.study.records import trial_id
 from rnnparse.study.search_space import Space, overview

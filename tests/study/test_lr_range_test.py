@@ -17,7 +17,7 @@ from hypothesis import strategies as st
 
 from rnnparse.errors import ConfigError, MissingExtraError
 from rnnparse.study.lr_range_test import range_test, sweep
-from rnnparse.study.range_view import format_range, write_range_svg
+from rnnparse.study.range_plot import format_range, write_range_svg
 
 
 def quadratic(

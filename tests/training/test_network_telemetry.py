@@ -21,7 +21,7 @@ from rnnparse.models.parameters import Parameters
 from rnnparse.models.scorer import Scorer
 from rnnparse.training.checkpoint import TrainingState, load_state, save_state
 from rnnparse.training.prepare import Problem
-from rnnparse.training.steps import GradientStep
+from rnnparse.training.training_step import GradientStep
 from tests.training.problems import small_config, small_problem, train_network
 from tests.training.runs import logs, model_bytes, write_treebank
 from tests.training.runs import run as run_all

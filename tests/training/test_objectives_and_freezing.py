@@ -20,7 +20,7 @@ from rnnparse.training.checkpoint import TrainingState, load_state, save_state
 from rnnparse.training.dev_selection import score_all
 from rnnparse.training.pipeline import train
 from rnnparse.training.prepare import Problem
-from rnnparse.training.steps import GradientStep
+from rnnparse.training.training_step import GradientStep
 from tests.training.problems import small_config, small_problem, train_network
 from tests.training.runs import write_treebank
 

@@ -1,4 +1,4 @@
-"""What a study has found: codes with values, which `rnnparse.study.report.sentences` words."""
+"""What a study has found: codes with values, which `rnnparse.study.report.wording` words."""
 
 from __future__ import annotations
 

@@ -16,7 +16,7 @@ from rnnparse.study.report.causes import causes
 from rnnparse.study.report.formatting import counted, duration, readable, value_text
 from rnnparse.study.report.page_data import ReportData, script_json
 from rnnparse.study.report.results import Results, Source, load_results
-from rnnparse.study.report.sentences import say, say_difference, say_traits
+from rnnparse.study.report.wording import say, say_difference, say_traits
 
 REPORT = "report.html"
 TEMPLATES = Path(__file__).parent / "templates"

@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 from scipy.special import ndtr, ndtri
 
-from rnnparse.bootstrap import F1Difference, compare, f1_scores, resampled_f1
+from rnnparse.paired_bootstrap import F1Difference, compare, f1_scores, resampled_f1
 
 Epoch = Mapping[str, Any]
 """An epoch of a record; see `rnnparse.study.schema.EPOCH`."""

@@ -12,8 +12,8 @@ import pytest
 
 from rnnparse.study.report.formatting import duration, score_text, title, value_text, with_title
 from rnnparse.study.report.narrative import Finding, Trait
-from rnnparse.study.report.sentences import _SENTENCES, say, say_difference, say_traits
 from rnnparse.study.report.significance import Comparison
+from rnnparse.study.report.wording import _SENTENCES, say, say_difference, say_traits
 
 SNAPSHOT = Path(__file__).with_name("sentences.txt")
 _TRAITS = [

@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from rnnparse.errors import ConfigError
-from rnnparse.optim.patterns import match_names
+from rnnparse.optim.name_patterns import match_names
 
 NAMES = ("<rare>", "NP", "NP,VP", "NP,PP", "VP,NP", "vp")
 
@@ -66,6 +66,6 @@ def test_a_pattern_far_from_everything_names_the_first_names() -> None:
 
 
 def test_patterns_do_not_wait_for_tensorflow() -> None:
-    code = "import sys, rnnparse.optim.patterns; print('tensorflow' in sys.modules)"
+    code = "import sys, rnnparse.optim.name_patterns; print('tensorflow' in sys.modules)"
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
     assert done.stdout.strip() == "False"

@@ -9,11 +9,11 @@ from typing import Any
 import numpy as np
 import pytest
 
+from rnnparse.array_invariants import Array, check, rising
 from rnnparse.errors import ModelError
 from rnnparse.grammar.grammar import Grammar
 from rnnparse.inference.decoder import Decoder
 from rnnparse.inference.forest import Forest
-from rnnparse.invariants import Array, check, rising
 from rnnparse.models.category_pairs import CategoryPairs
 from rnnparse.models.forest_dataset import ForestDataset
 from rnnparse.models.objective import loss_gradients
