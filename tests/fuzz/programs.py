@@ -50,10 +50,10 @@ def check_parse(folder: Path) -> None:
 def check_evaluate(folder: Path) -> None:
     """Scores, or an error in one line."""
     everything = ["--by-label", "--by-length", "--attachments", "--json", "--jobs", "1"]
-    found = strict_json(
+    report = strict_json(
         command(["evaluate", str(folder / "model"), str(folder / "gold.mrg"), *everything])
     )
-    f1 = found["f1"]
+    f1 = report["f1"]
     if f1 is not None and not 0 <= f1 <= 100:
         raise AssertionError(f"F1 {f1}")
 

@@ -100,9 +100,9 @@ def _make_plain(folder: Path) -> None:
             updates: dict[str, list[float | None]] = {"objective": [x for x in loss for _ in "abc"]}
             convex = {"optimum": 0.1, "gap": loss, "bound": [2 * x for x in loss]}
             curve = [Curve({}, epochs), Curve(updates), Curve(updates, epochs, convex)]
-            found = curve[len(trial.id.strip("0123456789")) % 3]
+            chosen = curve[len(trial.id.strip("0123456789")) % 3]
             data = data_hash({"train": "0"})
-            file.append(make_record(trial.config, 0, "finished", found, data=data, seconds=1.5))
+            file.append(make_record(trial.config, 0, "finished", chosen, data=data, seconds=1.5))
 
 
 def mutate_study(folder: Path, rng: random.Random) -> None:
@@ -175,21 +175,21 @@ def _changed(text: str, rng: random.Random, finish: Callable[[Any], None]) -> st
     else:
         holder[key] = rng.choice(_HARD)
     finish(value)
-    found = json.dumps(value, separators=(",", ":"))
-    return found if raw is None else found.replace('"RAW"', raw)
+    written = json.dumps(value, separators=(",", ":"))
+    return written if raw is None else written.replace('"RAW"', raw)
 
 
 def _places(value: Any) -> list[tuple[Any, Any]]:
     """Every place in a value: its holder, and the key there."""
-    found: list[tuple[Any, Any]] = []
+    places: list[tuple[Any, Any]] = []
     waiting = [value]
     while waiting:
         holder = waiting.pop()
         if isinstance(holder, (dict, list)):
             keys = list(holder) if isinstance(holder, dict) else list(range(len(holder)))[:20]
-            found += [(holder, key) for key in keys]
+            places += [(holder, key) for key in keys]
             waiting += [holder[key] for key in keys]
-    return found
+    return places
 
 
 def _change_bytes(folder: Path, rng: random.Random) -> None:

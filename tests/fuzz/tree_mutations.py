@@ -31,13 +31,13 @@ def mutate_trees(path: Path, rng: random.Random) -> None:
 def _nodes(text: str) -> list[tuple[int, int]]:
     """Where nodes begin and end."""
     opened: list[int] = []
-    found = []
+    spans = []
     for match in re.finditer(r"[()]", text):
         if match[0] == "(":
             opened.append(match.start())
         elif opened:
-            found.append((opened.pop(), match.end()))
-    return found
+            spans.append((opened.pop(), match.end()))
+    return spans
 
 
 Nodes = list[tuple[int, int]]

@@ -71,9 +71,9 @@ def test_a_wrong_component_is_found_and_named(
         check_external(partial(altered, place=place, change=change, fn=fn), x)
     message = str(error.value)
     assert f"altered: the derivative is wrong at x[{place[0]}, {place[1]}]" in message
-    found = re.search(r"given (\S+), by finite differences (\S+) \(1 of 12", message)
-    assert found and float(found[1]) == pytest.approx(given, rel=1e-6)
-    assert float(found[2]) == pytest.approx(right, rel=1e-6)
+    match = re.search(r"given (\S+), by finite differences (\S+) \(1 of 12", message)
+    assert match and float(match[1]) == pytest.approx(given, rel=1e-6)
+    assert float(match[2]) == pytest.approx(right, rel=1e-6)
 
 
 @pytest.mark.parametrize("fn", [quartic, total])
@@ -84,9 +84,9 @@ def test_a_wrong_component_among_many_is_found_by_bisection(fn: Any) -> None:
     for place in np.ndindex(3, 3):
         with pytest.raises(ValueError) as error:
             check_external(partial(altered, place=place, change=-0.1, fn=fn), x)
-        found = re.search(r"wrong at x\[(\d), (\d)\]: given (\S+), by finite", str(error.value))
-        assert found and (int(found[1]), int(found[2])) == place
-        assert float(found[3]) == pytest.approx(4 * x[place] ** 3 - 0.1)
+        match = re.search(r"wrong at x\[(\d), (\d)\]: given (\S+), by finite", str(error.value))
+        assert match and (int(match[1]), int(match[2])) == place
+        assert float(match[3]) == pytest.approx(4 * x[place] ** 3 - 0.1)
 
 
 def test_directions_can_be_asked_for() -> None:
@@ -101,8 +101,8 @@ def test_a_loss_that_depends_on_another_row_is_found(shape: tuple[int, int]) -> 
     check_external(lambda a: (of_neighbours(a)[0].sum(), of_neighbours(a)[1]), x)
     with pytest.raises(ValueError) as error:
         check_external(of_neighbours, x)
-    found = re.search(r"loss of example (\d+) depends on x\[(\d+), 0\]", str(error.value))
-    assert found and int(found[1]) == (int(found[2]) + 1) % shape[0]
+    match = re.search(r"loss of example (\d+) depends on x\[(\d+), 0\]", str(error.value))
+    assert match and int(match[1]) == (int(match[2]) + 1) % shape[0]
 
 
 @pytest.mark.parametrize("at_zero", [-1, -0.3, 0, 1])

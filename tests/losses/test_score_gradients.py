@@ -96,10 +96,10 @@ def test_what_is_masked_may_be_anything(name: str) -> None:
     scores, costs, gold, mask = random_case(4)
     expected = OBJECTIVES[name](scores, costs, gold, mask)
     for filling in (np.inf, -np.inf, 0.0):
-        found = OBJECTIVES[name](
+        result = OBJECTIVES[name](
             np.where(mask, scores, filling), np.where(mask, costs, -filling), gold, mask
         )
-        for one, other in zip(found, expected, strict=True):
+        for one, other in zip(result, expected, strict=True):
             np.testing.assert_array_equal(one, other)
 
 

@@ -186,9 +186,9 @@ def test_finite_differences_of_the_gradient_away_from_ties(name: str, tie: str) 
         moved = [np.asarray(a + step * d) for a, d in zip(x, direction, strict=True)]
         return [np.array(g) for g in with_gradient(name, (*moved, gold, mask), tie)[1:]]
 
-    for found, up, down in zip(products, gradients(h), gradients(-h), strict=True):
-        np.testing.assert_allclose(found, (up - down) / (2 * h), rtol=1e-6, atol=1e-9)
-        assert np.any(found) == (name == "squared-hinge")
+    for result, up, down in zip(products, gradients(h), gradients(-h), strict=True):
+        np.testing.assert_allclose(result, (up - down) / (2 * h), rtol=1e-6, atol=1e-9)
+        assert np.any(result) == (name == "squared-hinge")
 
 
 @every_tie
@@ -210,8 +210,8 @@ def test_jacobian_and_hessian_are_those_of_each_example(mode: str, name: str, ti
 def test_jacobian_and_hessian_in_other_modes(mode: str, pfor: bool, name: str) -> None:
     case = random_case(3, B=5, K=3)
     tie = "uniform"
-    found = compiled(lambda *c: second_order(name, c, tie, pfor), mode)(*case)
-    for a, b in zip(found, second_order(name, case, tie), strict=True):
+    result = compiled(lambda *c: second_order(name, c, tie, pfor), mode)(*case)
+    for a, b in zip(result, second_order(name, case, tie), strict=True):
         np.testing.assert_allclose(a, b)
 
 
@@ -223,8 +223,8 @@ def test_graph_and_xla_are_eager(mode: str, dtype: str) -> None:
     def every(*case: Any) -> Any:
         return [with_gradient(name, case, tie) for name in LOSSES for tie in TIES]
 
-    for found, expected in zip(compiled(every, mode)(*case), every(*case), strict=True):
-        for a, b in zip(found, expected, strict=True):
+    for result, expected in zip(compiled(every, mode)(*case), every(*case), strict=True):
+        for a, b in zip(result, expected, strict=True):
             assert a.dtype == dtype
             np.testing.assert_allclose(a, b, rtol=1e-6)
 

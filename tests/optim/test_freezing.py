@@ -275,7 +275,7 @@ def test_a_tape_of_trainable_variables_alone_does_not_walk_through_the_frozen_pa
     model = small()
     freeze(model, ["low", "norm"])
     chosen = model.trainable_variables
-    found = []
+    gradients = []
     for watch in (False, True):
         walked.clear()
         with tf.GradientTape(watch_accessed_variables=not watch) as tape:
@@ -283,10 +283,10 @@ def test_a_tape_of_trainable_variables_alone_does_not_walk_through_the_frozen_pa
                 tape.watch([variable.value for variable in chosen])
             hidden = observed(model.get_layer("low")(X))
             loss = tf.reduce_sum(tf.square(model.get_layer("top")(hidden)))
-        found.append(tape.gradient(loss, chosen))
+        gradients.append(tape.gradient(loss, chosen))
         # Keras's own eager step uses the first kind of tape, which costs as much as ever.
         assert bool(walked) is not watch
-    for one, two in zip(*found, strict=True):
+    for one, two in zip(*gradients, strict=True):
         assert np.array_equal(one, two)
 
 

@@ -35,8 +35,8 @@ def steps(optimizer: Any, chosen: list[Any], seed: int, count: int = 3) -> None:
 
 
 def bytes_of(optimizer: Any, variable: Any) -> dict[str, bytes]:
-    found = {name: x.numpy().tobytes() for name, x in variable_slots(optimizer, variable).items()}
-    return found | {"": variable.numpy().tobytes()}
+    slots = {name: x.numpy().tobytes() for name, x in variable_slots(optimizer, variable).items()}
+    return slots | {"": variable.numpy().tobytes()}
 
 
 def multi() -> Any:

@@ -166,10 +166,10 @@ def test_a_file_has_a_line_an_epoch_and_the_model_can_be_saved(tmp_path: Path) -
     assert [json.loads(line) for line in file.read_text().splitlines()] == watch.records
     loaded = keras.models.load_model(tmp_path / "2.keras")
     np.testing.assert_array_equal(loaded(x), model(x))
-    found = watch.records[-1]["activations"]["hidden"]
+    recorded = watch.records[-1]["activations"]["hidden"]
     expected = activation_statistics(hidden(x))
-    assert found["magnitude"] == pytest.approx(expected["magnitude"], rel=1e-5)
-    assert found["observations"] == 20 and found["histogram"]["counts"]
+    assert recorded["magnitude"] == pytest.approx(expected["magnitude"], rel=1e-5)
+    assert recorded["observations"] == 20 and recorded["histogram"]["counts"]
 
 
 @pytest.mark.parametrize("first", [True, False])

@@ -81,13 +81,13 @@ def model_bytes(folder: str | Path) -> dict[str, bytes]:
 
 def logs(folder: str | Path) -> dict[str, list[dict[str, Any]]]:
     """The logs of a run without the seconds."""
-    found = {}
+    by_file = {}
     for file in sorted(Path(folder).glob("*.jsonl")):
         entries = [json.loads(line) for line in file.read_text().splitlines()]
-        found[file.name] = [
+        by_file[file.name] = [
             {name: value for name, value in entry.items() if name != "seconds"} for entry in entries
         ]
-    return found
+    return by_file
 
 
 # -- in the process that forks -----------------------------------------------------------------

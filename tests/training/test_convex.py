@@ -132,9 +132,9 @@ def test_the_inequality_fails_where_it_should() -> None:
 def test_rules_take_different_subgradients_at_ties() -> None:
     problem = embedded()
     for v in random_points(problem, 10, 2)[[0, 2, 3]]:
-        found = [problem.evaluate(v, "perceptron", tie)[1] for tie in TIES]
+        gradients = [problem.evaluate(v, "perceptron", tie)[1] for tie in TIES]
         for one, other in ((0, 1), (0, 2), (1, 2)):
-            assert np.abs(found[one] - found[other]).max() > 1e-3
+            assert np.abs(gradients[one] - gradients[other]).max() > 1e-3
 
 
 def check_optimum(problem: ConvexProblem) -> None:

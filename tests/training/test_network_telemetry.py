@@ -65,7 +65,7 @@ def plain_epoch(config: TrainingConfig) -> tuple[list[dict[str, Any]], Parameter
     store, model = problem().store, CVG(problem().initial, "tensorflow")
     step = GradientStep(CVG(problem().initial, config.engine), config)
     order = np.random.default_rng([config.seed, 1, 0]).permutation(len(store))
-    found = []
+    records = []
     for start in range(0, len(order), config.batch_size):
         batch = store.batch(order[start : start + config.batch_size])
         before = step.model.parameters()
@@ -79,7 +79,7 @@ def plain_epoch(config: TrainingConfig) -> tuple[list[dict[str, Any]], Parameter
             squares = tf.reduce_sum(variables["W"] ** 2) + tf.reduce_sum(variables["v"] ** 2)
             objective = tf.reduce_mean(hinges) + 0.5 * config.l2 * squares
         gradients = tape.gradient(objective, variables)
-        found.append(
+        records.append(
             {
                 "loss": float(tf.reduce_mean(hinges)),
                 "objective": float(objective),
@@ -89,7 +89,7 @@ def plain_epoch(config: TrainingConfig) -> tuple[list[dict[str, Any]], Parameter
             }
         )
         step(batch)
-    return found, step.model.parameters()
+    return records, step.model.parameters()
 
 
 @pytest.mark.parametrize(
@@ -290,14 +290,14 @@ def test_the_model_folder_has_a_line_an_epoch(tmp_path: Path, settings: dict[str
     treebank = write_treebank(tmp_path / "train.mrg", 20)
     report = run_all(tmp_path / "with", treebank=treebank, telemetry=True, **settings)
     run_all(tmp_path / "without", treebank=treebank, **settings)
-    found, plain = (logs(tmp_path / which / "model") for which in ("with", "without"))
+    recorded, plain = (logs(tmp_path / which / "model") for which in ("with", "without"))
     names = ["telemetry"] + [f"telemetry-fold-{i + 1}" for i in range(settings.get("folds", 0))]
-    assert set(found) - set(plain) == {f"{name}.jsonl" for name in names}
+    assert set(recorded) - set(plain) == {f"{name}.jsonl" for name in names}
     for name in names:
         curve = name.replace("telemetry-", "").replace("telemetry", "network")
-        epochs = [entry["epoch"] for entry in found[f"{curve}.jsonl"]]
-        assert [record["epoch"] for record in found[f"{name}.jsonl"]] == epochs
-    assert {name: found[name] for name in plain} == plain
+        epochs = [entry["epoch"] for entry in recorded[f"{curve}.jsonl"]]
+        assert [record["epoch"] for record in recorded[f"{name}.jsonl"]] == epochs
+    assert {name: recorded[name] for name in plain} == plain
     assert model_bytes(tmp_path / "with" / "model") == model_bytes(tmp_path / "without" / "model")
     assert "telemetry" not in json.dumps(report.to_dict()["history"])
 

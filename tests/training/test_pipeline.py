@@ -43,7 +43,7 @@ def parsed(parser: Parser, gold: Sequence[Tree], scorer: str) -> list[Tree]:
 
 def best_of(parser: Parser, gold: Sequence[Tree]) -> list[Tree]:
     """The best candidate of each sentence, by EVALB's rules."""
-    found = []
+    best = []
     for tree in gold:
         candidates = [
             scored.tree
@@ -54,8 +54,8 @@ def best_of(parser: Parser, gold: Sequence[Tree]) -> list[Tree]:
             [tree] * len(candidates), [pasted(c, tags(tree)) for c in candidates]
         ).sentences
         scores = [2 * r.matched / max(r.test + r.gold, 1) for r in rows]
-        found.append(candidates[scores.index(max(scores))])
-    return found
+        best.append(candidates[scores.index(max(scores))])
+    return best
 
 
 def assert_report_holds(report: TrainingReport, dev: Sequence[Tree]) -> None:

@@ -133,8 +133,8 @@ def test_jackknifed_lists_come_from_grammars_that_have_not_seen_the_sentence() -
                 candidate_tree(forest, k, words(everything[i]), grammar.pcfg.categories)
                 for k in range(len(forest.root))
             ]
-            found = candidates(lists.train[i].forest, everything[i], lists)
-            assert found == expected
+            listed = candidates(lists.train[i].forest, everything[i], lists)
+            assert listed == expected
             np.testing.assert_array_equal(lists.train[i].forest.logp, forest.logp)
             own = Decoder(lists.grammar).parse(words(everything[i]), config.candidates).forest
             differ += not np.array_equal(own.logp, forest.logp)

@@ -61,13 +61,13 @@ def _work(out: Path, held: Any, done: Any) -> None:
 
 def test_a_state_comes_back(tmp_path: Path, state: TrainingState) -> None:
     save_state(tmp_path / "a.npz", state, "key")
-    found = load_state(tmp_path / "a.npz", "key", weights(1), betas=2)
-    assert found is not None
-    assert (found.epoch, found.history) == (1, HISTORY)
+    loaded = load_state(tmp_path / "a.npz", "key", weights(1), betas=2)
+    assert loaded is not None
+    assert (loaded.epoch, loaded.history) == (1, HISTORY)
     for which in ("parameters", "mean", "best"):
-        for one, other in zip(getattr(found, which), getattr(state, which), strict=True):
+        for one, other in zip(getattr(loaded, which), getattr(state, which), strict=True):
             np.testing.assert_array_equal(one, other)
-    for one, other in zip(found.optimizer, state.optimizer, strict=True):
+    for one, other in zip(loaded.optimizer, state.optimizer, strict=True):
         np.testing.assert_array_equal(one, other)
         assert (one.dtype, one.shape) == (other.dtype, other.shape)
 

@@ -80,7 +80,7 @@ def tape_epochs(initial: Parameters, config: TrainingConfig, epochs: int) -> lis
     model = CVG(initial, "tensorflow")
     optimizer = make_optimizer(config.optimizer, config.learning_rate)
     variables = model.trainable_variables
-    found = []
+    states = []
     for epoch in range(epochs):
         order = np.random.default_rng([config.seed, 1, epoch]).permutation(len(store))
         for start in range(0, len(order), config.batch_size):
@@ -95,8 +95,8 @@ def tape_epochs(initial: Parameters, config: TrainingConfig, epochs: int) -> lis
                 loss = tf.reduce_mean(hinges) + 0.5 * config.l2 * squares
             gradients = tape.gradient(loss, [variable.value for variable in variables])
             optimizer.apply(gradients, variables)
-        found.append(model.parameters())
-    return found
+        states.append(model.parameters())
+    return states
 
 
 @pytest.mark.parametrize(

@@ -67,14 +67,14 @@ def test_rosenbrock_within_a_box_ends_where_scipy_ends(
 
 def test_bounds_that_hold_nothing_change_nothing() -> None:
     problem = PROBLEMS["Thurber"]
-    found = []
+    results = []
     for bounds in (None, [(-1e9, 1e9)], [None]):
         b = variable(problem.starts[1])
         LevenbergMarquardt([b], bounds=bounds).minimize(
             lambda b=b: problem.residuals(b.numpy()), lambda b=b: problem.jacobian(b.numpy())
         )
-        found.append(b.numpy().tobytes())
-    assert len(set(found)) == 1
+        results.append(b.numpy().tobytes())
+    assert len(set(results)) == 1
 
 
 def test_a_bound_of_a_nonlinear_problem_is_kept_at_every_evaluation() -> None:

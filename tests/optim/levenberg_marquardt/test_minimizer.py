@@ -142,13 +142,13 @@ def test_acceleration_saves_steps_in_a_curved_valley() -> None:
 
 def test_acceleration_is_half_the_second_order_term_along_the_step() -> None:
     """Of r = d + d² / 5 − 1 at d = 0, where r' = 1 and r'' = 0.4."""
-    found = []
+    errors = []
     for acceleration in (False, True):
         b = variable([20.0])  # far enough for a step of a tenth of it
         optimizer = LevenbergMarquardt([b], acceleration=acceleration)
         optimizer.step(lambda b=b: (b - 20) + (b - 20) ** 2 / 5 - 1)
-        found.append(float(b[0]) - 20)
-    np.testing.assert_allclose(found, [1, 0.8], rtol=1e-6)
+        errors.append(float(b[0]) - 20)
+    np.testing.assert_allclose(errors, [1, 0.8], rtol=1e-6)
 
 
 def test_acceleration_needs_memory_for_the_jacobian() -> None:
@@ -461,12 +461,12 @@ def test_a_minimisation_takes_at_least_a_step() -> None:
 
 
 def test_an_l2_weight_may_be_an_array_without_axes() -> None:
-    found = []
+    solutions = []
     for l2 in (0.5, np.array(0.5), tf.constant(0.5)):
         x = variable([1.0, 2.0])
         LevenbergMarquardt([x], l2=l2).minimize(lambda x=x: x - 3.0)
-        found.append(x.numpy())
-    np.testing.assert_allclose(found, 2.0, rtol=1e-6)
+        solutions.append(x.numpy())
+    np.testing.assert_allclose(solutions, 2.0, rtol=1e-6)
 
 
 def test_variables_must_be_of_a_float_dtype() -> None:

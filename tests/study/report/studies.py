@@ -36,7 +36,7 @@ def _axes_of(records: Sequence[dict[str, Any]]) -> dict[str, list[Any]]:
     configs = [record["config"] for record in records]
     names = dict.fromkeys(name for config in configs for name in config)
     values = {name: [config.get(name) for config in configs] for name in names}
-    return {name: [*{json.dumps(x): x for x in found}.values()] for name, found in values.items()}
+    return {name: [*{json.dumps(x): x for x in seen}.values()] for name, seen in values.items()}
 
 
 def trial(

@@ -72,10 +72,11 @@ def test_tensorboard_has_the_curves(tmp_path: Path) -> None:
     (folder,) = [path for path in logs.iterdir() if path.is_dir()]
     events = accumulator(str(folder), size_guidance={"tensors": 0, "scalars": 0})
     events.Reload()
-    found = events.Scalars("update/objective")
-    assert 500 < len(found) <= 1000
-    assert found[0].step == 1 and found[-1].step == 3000
-    assert found[0].value == pytest.approx(5.0) and found[-1].value == pytest.approx(1.0, abs=0.01)
+    scalars = events.Scalars("update/objective")
+    assert 500 < len(scalars) <= 1000
+    assert scalars[0].step == 1 and scalars[-1].step == 3000
+    assert scalars[0].value == pytest.approx(5.0)
+    assert scalars[-1].value == pytest.approx(1.0, abs=0.01)
     assert [event.step for event in events.Scalars("epoch/val_loss")] == [1]
 
 

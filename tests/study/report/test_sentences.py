@@ -85,8 +85,8 @@ def test_each_code_has_a_sentence_in_the_snapshot() -> None:
 
 
 def test_a_difference_is_given_from_the_best_on() -> None:
-    found = Comparison(1.73, -2.6, 5.99, 0.4, 100, (1, 1))
-    assert say_difference(found) == "−1.73 (−5.99 to +2.60), within noise"
+    difference = Comparison(1.73, -2.6, 5.99, 0.4, 100, (1, 1))
+    assert say_difference(difference) == "−1.73 (−5.99 to +2.60), within noise"
     clear = Comparison(3.0, 1.0, 5.0, 0.0123, 100, (1, 1))
     assert say_difference(clear) == "−3.00 (−5.00 to −1.00), p = 0.012"
     assert say_difference(None) == "–"
