@@ -68,7 +68,7 @@ def show(
 
 
 def as_dict(results: Results) -> dict[str, Any]:
-    """The findings as plain values; settings from the best to those without a score."""
+    """The findings as plain values; configurations from the best to those without a score."""
     from rnnparse.study.report import narrative
     from rnnparse.study.report.causes import causes
     from rnnparse.study.report.wording import say
@@ -153,7 +153,7 @@ def _parts(results: Results, rows: int, advice: bool) -> Iterator[str]:
 
 
 def _reasons(results: Results) -> Iterator[str]:
-    """Diagnoses with what is typical of their settings, and the advice for one of them."""
+    """Diagnoses with what is typical of their configurations, and the advice for one of them."""
     from rnnparse.study.report.narrative import reasons
     from rnnparse.study.report.wording import say_traits
 
@@ -169,7 +169,7 @@ def _reasons(results: Results) -> Iterator[str]:
 
 
 def _best(results: Results, best: Setting) -> Iterator[str]:
-    """The best setting, and what there is to know of it."""
+    """The best configuration, and what there is to know of it."""
     from rnnparse.study.report.formatting import value_text
     from rnnparse.study.report.narrative import about_best
     from rnnparse.study.report.wording import say
@@ -184,7 +184,7 @@ def _best(results: Results, best: Setting) -> Iterator[str]:
 
 
 def _table(results: Results, rows: int) -> str:
-    """The best settings with their metrics and diagnoses."""
+    """The best configurations with their metrics and diagnoses."""
     from rnnparse.study.report.formatting import counted, value_text
 
     axes = [axis for axis in results.axes if len(axis.values) > 1]

@@ -1,4 +1,4 @@
-"""Why the settings of a study end as they do: length of runs, steps, L2, axes."""
+"""Why the configurations of a study end as they do: length of trials, updates, L2, axes."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ def causes(results: Results) -> list[Finding]:
 
 
 def _known(results: Results, name: str) -> dict[int, Any]:
-    """A piece of evidence, by the places of the settings that have it."""
+    """A piece of evidence, by the places of the configurations that have it."""
     values = {one.place: one.diagnosis.evidence.get(name) for one in results.settings}
     return {place: value for place, value in values.items() if value is not None}
 
@@ -45,7 +45,7 @@ def _on_updates(results: Results) -> Iterator[Finding]:
 
 
 def _on_steps(results: Results) -> Iterator[Finding]:
-    """The settings whose updates hardly moved the weights."""
+    """The configurations whose updates hardly moved the weights."""
     travelled = _known(results, "travelled")
     short = [results.settings[i] for i, way in travelled.items() if way < HARDLY_MOVED]
     if short:
@@ -74,7 +74,7 @@ def _on_penalty(results: Results) -> Iterator[Finding]:
 
 
 def _on_dev(results: Results) -> Iterator[Finding]:
-    """The settings whose dev F1, or else validation loss, no longer improved."""
+    """The configurations whose dev F1, or else validation loss, no longer improved."""
     since = _known(results, "dev_since_best")
     scored = any("dev_f1" in epoch for record in results.records for epoch in record["epochs"])
     rested = [results.settings[i] for i, epochs in since.items() if epochs >= RESTED]
@@ -84,7 +84,7 @@ def _on_dev(results: Results) -> Iterator[Finding]:
 
 
 def _who(results: Results, settings: Sequence[Setting]) -> dict[str, Any]:
-    """The number of settings, of how many, and what is typical of them or the name of the one."""
+    """The number of these configurations and of all, and what is typical of them, or a name."""
     return {
         "count": len(settings),
         "total": len(results.settings),
@@ -94,7 +94,7 @@ def _who(results: Results, settings: Sequence[Setting]) -> dict[str, Any]:
 
 
 def _on_axes(results: Results) -> Iterator[Finding]:
-    """How much of the variance between the settings each axis explains."""
+    """How much of the variance between the configurations each axis explains."""
     shares = sorted(axis_shares(results).items(), key=lambda pair: -pair[1])
     shares = [(name, share) for name, share in shares if share >= _LEAST_SHARE]
     if shares:
@@ -106,14 +106,14 @@ def _on_axes(results: Results) -> Iterator[Finding]:
 
 
 def axis_shares(results: Results) -> dict[str, float]:
-    """The share of the variance between settings that each axis explains.
+    """The share of the variance between configurations that each axis explains.
 
     See `shares_of_variance`. Outliers are moved to three quartile distances beyond the quartiles,
-    so that a setting which diverges does not decide everything. Settings beyond the grid do not
-    count, as their axes vary together. Of settings that do the same, one counts.
+    so that a configuration which diverges does not decide everything. Configurations beyond the
+    grid do not count, as their axes vary together. Of configurations that do the same, one counts.
 
     Returns:
-        By axis; empty with few settings, a single axis, or metrics that do not compare.
+        By axis; empty with few configurations, a single axis, or metrics that do not compare.
     """
     axes = [results.axes[i] for i in results.varying]
     if results.metrics[0].name in ("objective", "loss") and OTHER_SCALES & {a.name for a in axes}:

@@ -1,4 +1,4 @@
-"""A study for TensorBoard: its curves, and its settings in the HParams dashboard."""
+"""A study for TensorBoard: its curves, and its configurations in the HParams dashboard."""
 
 from __future__ import annotations
 

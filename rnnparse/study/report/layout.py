@@ -1,4 +1,4 @@
-"""How settings are laid out in the map, and which curves are drawn at first."""
+"""How configurations are laid out in the map, and which curves are drawn at first."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ def map_axes(results: Results) -> tuple[int, int]:
 
 
 def laid_out(results: Results) -> list[int]:
-    """The places of the axes that vary in the map, which leaves out settings beyond the grid."""
+    """The places of the axes that vary in the map, which has no configurations beyond the grid."""
     beyond = {setting.place for setting in results.beyond}
     if not beyond:
         return results.varying
@@ -39,10 +39,10 @@ def laid_out(results: Results) -> list[int]:
 
 
 def first_drawn(results: Results) -> list[Setting]:
-    """The settings whose curves are drawn when the page opens.
+    """The configurations whose curves are drawn when the page opens.
 
     They are the best of each row of the map; of many rows, the best six. A map of one row gives the
-    best setting and others across its columns.
+    best configuration and others across its columns.
     """
     best = results.best
     if best is None:

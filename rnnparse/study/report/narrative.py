@@ -23,16 +23,16 @@ BUDGET = {"epochs", "patience"}
 """Axes that decide how long a trial takes, not what it does."""
 
 _TYPICAL = 2 / 3
-"""A value is typical of settings if so many of them have it, ..."""
+"""A value is typical of configurations if so many of them have it, ..."""
 _LIFT = 1.4
-"""... so many times as many as of all settings."""
+"""... so many times as many as of all configurations."""
 _MOST_NAMES = 3
 _MOST_FAILURES = 20
 
 
 @dataclass(frozen=True)
 class Trait:
-    """Values of axes that so many of some settings have in common; "whole" for whole batches."""
+    """Values of axes that so many of some configurations share; "whole" for whole batches."""
 
     count: int
     total: int
@@ -41,7 +41,7 @@ class Trait:
 
 @dataclass(frozen=True)
 class Reason:
-    """A diagnosis with the number of its settings, what is typical of them, and an example."""
+    """A diagnosis with its number of configurations, what is typical of them, and an example."""
 
     label: str
     count: int
@@ -61,7 +61,7 @@ class Failure:
 
 @dataclass(frozen=True)
 class BestOfEach:
-    """The best setting for each value of an axis, and the other axes that vary."""
+    """The best configuration for each value of an axis, and the other axes that vary."""
 
     axis: Axis
     others: list[Axis]
@@ -69,14 +69,14 @@ class BestOfEach:
 
 
 def label_counts(results: Results) -> dict[str, int]:
-    """The number of settings by diagnosis: first the converged ones, then the most frequent."""
+    """The number of configurations by diagnosis: first converged, then the most frequent."""
     counts = Counter(setting.label for setting in results.settings)
     order = sorted(counts, key=lambda label: (label != "converged", -counts[label]))
     return {label: counts[label] for label in order}
 
 
 def lead(results: Results) -> Finding:
-    """How many settings have each diagnosis."""
+    """How many configurations have each diagnosis."""
     return Finding("outcomes", counts=label_counts(results), beyond=len(results.beyond))
 
 
@@ -90,7 +90,7 @@ def basis(results: Results) -> Iterator[Finding]:
 
 
 def reasons(results: Results) -> list[Reason]:
-    """For each diagnosis, what is typical of its settings, and the best of them."""
+    """For each diagnosis, what is typical of its configurations, and the best of them."""
     reasons_ = []
     for label, count in label_counts(results).items():
         settings = [one for one in results.ranking if one.label == label]
@@ -99,7 +99,7 @@ def reasons(results: Results) -> list[Reason]:
 
 
 def traits(results: Results, settings: Sequence[Setting]) -> list[Trait]:
-    """The values that many of these settings share and few of the others, most frequent first."""
+    """The values that many of these configurations share and few others, most frequent first."""
     if len(settings) < 2:
         return []
     groups: dict[int, list[tuple[str, Any]]] = {}
@@ -120,7 +120,7 @@ def traits(results: Results, settings: Sequence[Setting]) -> list[Trait]:
 
 
 def about_best(results: Results) -> Iterator[Finding]:
-    """What is known of the best setting; nothing without one."""
+    """What is known of the best configuration; nothing without one."""
     best = results.best
     if best is None:
         return
@@ -145,7 +145,7 @@ def about_best(results: Results) -> Iterator[Finding]:
 
 
 def best_of_each(results: Results) -> BestOfEach | None:
-    """The best setting for each value of the map's rows."""
+    """The best configuration for each value of the map's rows."""
     rows, _ = map_axes(results)
     if rows < 0 or results.best is None:
         return None
@@ -183,7 +183,7 @@ def whole_batches(batch_sizes: Sequence[Any], examples: int) -> Iterator[Finding
 
 
 def _on_baselines(results: Results, best: Setting) -> Iterator[Finding]:
-    """That the best setting is no better than the least that comes without training."""
+    """That the best configuration is no better than the least that comes without training."""
     baselines, metric = results.about.get("baselines") or {}, results.metrics[0]
     if baselines:
         name, value = max(baselines.items(), key=lambda pair: metric.rank(pair[1]))
@@ -192,7 +192,7 @@ def _on_baselines(results: Results, best: Setting) -> Iterator[Finding]:
 
 
 def _on_edges(results: Results, best: Setting) -> Iterator[Finding]:
-    """The numeric axes on whose edge the best setting lies, with all else equal."""
+    """The numeric axes on whose edge the best configuration lies, with all else equal."""
     shorter = asks_for_shorter_steps(best.label, best.diagnosis.evidence)
     added = best.place in {setting.place for setting in results.beyond}
     for axis in (results.axes[i] for i in results.varying):

@@ -1,4 +1,4 @@
-"""The report of a study: a single page with its findings, map, curves and settings."""
+"""The report of a study: a single page with its findings, map, curves and configurations."""
 
 from __future__ import annotations
 

@@ -53,7 +53,7 @@ class ReportData:
 
     @cached_property
     def lengths(self) -> dict[str, list[int]]:
-        """The greatest length of each setting's curves."""
+        """The greatest length of each configuration's curves."""
         lengths = {kind: [0] * len(self.results.settings) for kind in self.series}
         for kind, longest in lengths.items():
             for trial, record in enumerate(self.records):
@@ -158,7 +158,7 @@ class ReportData:
 def training_seconds(record: Record) -> float:
     """How long a trial's epochs took; if they are not timed, the whole trial.
 
-    The first trial of a process also loads packages, which says nothing about a setting.
+    The first trial of a process also loads packages, which says nothing about a configuration.
     """
     seconds = [epoch.get("seconds") for epoch in record["epochs"]]
     if not seconds or None in seconds:

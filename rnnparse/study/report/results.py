@@ -1,4 +1,4 @@
-"""What a study has recorded so far, read from its folder: settings, their scores, the best."""
+"""What a study has recorded so far: configurations, their scores, the best."""
 
 from __future__ import annotations
 
@@ -101,7 +101,7 @@ class Results:
 
     @cached_property
     def settings(self) -> list[Setting]:
-        """All settings, in the order in which their first trials ended."""
+        """All configurations, in the order in which their first trials ended."""
         places: dict[str, list[int]] = {}
         for place, record in enumerate(self.records):
             places.setdefault(canonical(record["config"]), []).append(place)
@@ -148,7 +148,7 @@ class Results:
 
     @cached_property
     def near(self) -> list[Setting]:
-        """The other settings that the best one may beat by chance only, the best of them first."""
+        """The other configurations within noise of the best one, the best of them first."""
         noisy = [one for one in self.ranking if one.comparison and one.comparison.within_noise]
         return [one for one in noisy if one is not self.best]
 
@@ -157,19 +157,19 @@ class Results:
         return frozenset(setting.place for setting in self.near)
 
     def verdict(self, setting: Setting) -> str:
-        """Whether a setting is the "best" or "within noise" of it; "" for others."""
+        """Whether a configuration is the "best" or "within noise" of it; "" for others."""
         if setting is self.best:
             return "best"
         return "within noise" if setting.place in self._near_places else ""
 
     @cached_property
     def best(self) -> Setting | None:
-        """The best setting by the first metric; None if no setting has one."""
+        """The best configuration by the first metric; None if no configuration has one."""
         return self._best_of(self.settings)
 
     @cached_property
     def ranking(self) -> list[Setting]:
-        """The settings, the best first; those without a score last."""
+        """The configurations, the best first; those without a score last."""
         return sorted(self.settings, key=lambda one: self.metrics[0].rank(one.mean))
 
     @cached_property
@@ -187,7 +187,7 @@ class Results:
 
     @cached_property
     def varying(self) -> list[int]:
-        """The places of the axes that tell settings apart.
+        """The places of the axes that tell configurations apart.
 
         An axis that varies together with an earlier one, as the patience does with the epochs, is
         left out.
@@ -200,16 +200,16 @@ class Results:
         return [i for i in groups.values() if len(self.axes[i].values) > 1]
 
     def places(self, axis: int) -> list[int]:
-        """For each setting, the place of its value among those of an axis."""
+        """For each configuration, the place of its value among those of an axis."""
         name, values = self.axes[axis].name, self.axes[axis].values
         order = {canonical(value): place for place, value in enumerate(values)}
         return [order[canonical(setting.config.get(name))] for setting in self.settings]
 
     @cached_property
     def beyond(self) -> list[Setting]:
-        """The few settings that were added to a grid, such as the best ones with more epochs.
+        """The few configurations that were added to a grid, such as the best ones with more epochs.
 
-        They have a value that no setting of the grid has. They are listed beside the map of the
+        They have a value that no configuration of the grid has. They are listed beside the map
         grid, in the order of the axes' values. If they are many, they belong to the map, and this
         list is empty.
         """
@@ -229,7 +229,7 @@ class Results:
         return sorted(beyond, key=lambda one: [columns[i][one.place] for i in self.varying])
 
     def same(self, setting: Setting) -> list[Setting]:
-        """The other settings that do the same as one."""
+        """The other configurations that do the same as one."""
         return [
             other
             for other in self.settings
@@ -241,13 +241,13 @@ class Results:
         return (self.about.get("commands") or {}).get(self.records[trial]["id"])
 
     def name(self, setting: Setting) -> str:
-        """What tells a setting from the others."""
+        """What tells a configuration from the others."""
         names = [self.axes[i].name for i in self.varying]
         parts = [with_title(name, setting.config[name]) for name in names if name in setting.config]
         return ", ".join(parts) or "the only configuration"
 
     def score(self, setting: Setting, metric: int) -> str:
-        """A metric of a setting, as "87.49 ± 0.31"."""
+        """A metric of a configuration, as "87.49 ± 0.31"."""
         score = setting.scores[metric]
         return score_text(score.mean, score.half, self.metrics[metric].digits)
 

@@ -1,4 +1,4 @@
-"""The settings of a study with their scores, and what tells them apart: metrics and axes."""
+"""The configurations of a study with their scores, and what tells them apart: metrics and axes."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from rnnparse.study.report.significance import Comparison
 
 @dataclass(frozen=True)
 class Metric:
-    """A number at the end of a trial, by which settings are compared.
+    """A number at the end of a trial, by which configurations are compared.
 
     Attributes:
         name: as epochs or updates have it.
@@ -58,7 +58,7 @@ class Axis:
 
 @dataclass(frozen=True)
 class Score:
-    """A metric of a setting: the mean over its finished trials, None if there are none.
+    """A metric of a configuration: the mean over its finished trials, None if there are none.
 
     Attributes:
         half: half the mean's 95 % interval (Student's t); None with fewer than two trials.
@@ -75,13 +75,13 @@ class Setting:
     Attributes:
         place: in `Results.settings`.
         config: a value for each axis.
-        effect: what these values amount to; equal for settings that do the same.
+        effect: what these values amount to; equal for configurations that do the same.
         trials: places of the trials in `Results.records`.
         diagnosis: the most frequent one of the trials, the worst of equally frequent ones: that of
             the first trial that has it.
         scores: for each of `Results.metrics`.
         best_epoch: median of the epochs with the best dev F1, or None.
-        comparison: the best setting minus this one; None where they cannot be compared.
+        comparison: the best configuration minus this one; None where they cannot be compared.
     """
 
     place: int

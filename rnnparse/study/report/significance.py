@@ -1,4 +1,4 @@
-"""Compare the best setting with each other one: over the dev sentences, and over the seeds."""
+"""Compare the best configuration with every other: over the dev sentences, over the seeds."""
 
 from __future__ import annotations
 
@@ -17,19 +17,19 @@ Epoch = Mapping[str, Any]
 """An epoch of a record; see `rnnparse.study.schema.EPOCH`."""
 
 CLEAR = 4.0
-"""Settings that differ by more than this many standard errors are not resampled."""
+"""Configurations that differ by more than this many standard errors are not resampled."""
 
 _QUANTILE = float(ndtri(0.975))
 
 
 @dataclass(frozen=True)
 class Comparison(F1Difference):
-    """Dev F1 of the best setting minus that of another, each at its best epoch.
+    """Dev F1 of the best configuration minus that of another, each at its best epoch.
 
     Attributes:
         sentences: of the dev set; 0 where counts by sentence are missing and only seeds count.
-        seeds: of the best setting, and of the other. With one seed each, the interval covers the
-            choice of dev sentences only; other seeds may differ more.
+        seeds: of the best configuration, and of the other. With one seed each, the interval
+            covers the choice of dev sentences only; other seeds may differ more.
     """
 
     sentences: int
@@ -59,26 +59,26 @@ def compare_with_best(
     samples: int = 2_000,
     seed: int = 0,
 ) -> list[Comparison | None]:
-    """Compare the best setting by dev F1 with each setting.
+    """Compare the best configuration by dev F1 with each configuration.
 
-    All settings are scored on the same resampled dev sets. For each of these, as many seeds are
-    drawn as a setting has. Their deviations from the setting's mean are stretched by √(S/(S − 1)),
-    since S seeds vary by that much less around their own mean. Where the delta method separates two
-    settings by more than `CLEAR` standard errors, its interval replaces the resampled one. Without
-    counts by sentence, Welch's test compares the seeds.
+    All configurations are scored on the same resampled dev sets. For each of these, as many seeds
+    are drawn as a configuration has. Their deviations from the configuration's mean are stretched
+    by √(S/(S − 1)), since S seeds vary by that much less around their own mean. Where the delta
+    method separates two configurations by more than `CLEAR` standard errors, its interval replaces
+    the resampled one. Without counts by sentence, Welch's test compares the seeds.
 
-    The best of many settings is partly so by luck. Therefore intervals and p-values are adjusted by
-    Bonferroni's method: with a probability of at least 95 %, the truly best setting is within noise
-    of the one that seems best.
+    The best of many configurations is partly so by luck. Therefore intervals and p-values are
+    adjusted by Bonferroni's method: with a probability of at least 95 %, the truly best
+    configuration is within noise of the one that seems best.
 
     Args:
-        peaks: for each setting, the best epochs of its trials.
-        best: the place of the best setting.
+        peaks: for each configuration, the best epochs of its trials.
+        best: the place of the best configuration.
         gold: brackets of each dev sentence, as in `study.json`.
         samples: number of resampled dev sets. seed: of NumPy's default generator.
 
     Returns:
-        For each setting, the best minus that setting; None where they cannot be compared.
+        For each configuration, the best minus that one; None where they cannot be compared.
 
     Raises:
         ValueError: a trial was scored on another number of sentences than `gold` has.
@@ -113,7 +113,7 @@ def _counts(epochs: Sequence[Epoch], gold: Sequence[int] | None) -> np.ndarray |
 
 
 def _resampled_means(sides: Sequence[np.ndarray], samples: int, seed: int) -> list[np.ndarray]:
-    """For each setting the mean F1 of seeds drawn anew on each resampled dev set: [samples]."""
+    """For each configuration the mean F1 of redrawn seeds on each resampled dev set: [samples]."""
     generator = np.random.default_rng(seed)
     scores = resampled_f1(np.concatenate(sides), samples, generator)
     ends = np.cumsum([len(side) for side in sides])[:-1]
