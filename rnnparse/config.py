@@ -10,7 +10,7 @@ from numbers import Integral, Real
 from typing import Any
 
 from rnnparse.errors import ConfigError
-from rnnparse.losses.score_gradients import OBJECTIVES, TIES
+from rnnparse.losses.names import OBJECTIVES, TIES
 from rnnparse.trees.style import DEFAULT_STYLE, TreebankStyle
 
 TARGETS = ("gold", "oracle")
@@ -36,7 +36,14 @@ FORMER_NAMES = {"kbest": "candidates", "jobs": "n_jobs"}
 
 
 def with_present_names(settings: Mapping[str, Any]) -> dict[str, Any]:
-    """The settings, with former names replaced by present ones."""
+    """The settings, with former names replaced by present ones.
+
+    Raises:
+        ConfigError: a setting has both names.
+    """
+    for former, present in FORMER_NAMES.items():
+        if former in settings and present in settings:
+            raise ConfigError(f"{former}: the former name of {present}, which is given too")
     return {FORMER_NAMES.get(name, name): value for name, value in settings.items()}
 
 

@@ -177,7 +177,8 @@ def load_model(path: str | os.PathLike[str]) -> Model:
         missing = f"{error.filename} is missing" if folder.exists() else "no such folder"
         raise ModelError(f"{folder}: not a model folder: {missing}") from error
     except (OSError, ValueError) as error:
-        raise ModelError(f"{folder}: cannot read the model: {error}") from error
+        reason = getattr(error, "strerror", None) or error
+        raise ModelError(f"{folder}: cannot read the model: {reason}") from error
     return _model(folder, files)
 
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from typing import Any
@@ -11,6 +11,7 @@ from typing import Any
 import numpy as np
 from nltk.tree import Tree
 
+from rnnparse.config import with_present_names
 from rnnparse.inference.decoder import Decoder
 from rnnparse.inference.forest import Forest, ForestBuilder, candidate_tree
 from rnnparse.input_sentences import (
@@ -290,7 +291,10 @@ class Parser(Model):
             "candidates": self.candidates,
             "beta": self.beta,
         }
-        return {**own, **self.about, **own}
+        about = dict(self.about)
+        if isinstance(about.get("config"), Mapping):
+            about["config"] = with_present_names(about["config"])
+        return {**own, **about, **own}
 
     def save(self, path: str | os.PathLike[str], *, overwrite: bool = False) -> None:
         """Write the model folder; see `rnnparse.model_folder.save_model`.

@@ -101,7 +101,7 @@ def test_every_help_shows_in_every_encoding(encoding: str) -> None:
     assert done.returncode == 0 and done.stderr == b""
     shown = done.stdout.decode(encoding)
     assert shown.count("usage: rnnparse") == len(SUBCOMMANDS)
-    assert "size α of a step" in shown or (encoding != "utf-8" and "size ? of a step" in shown)
+    assert "learning rate α" in shown or (encoding != "utf-8" and "learning rate ?" in shown)
 
 
 # -- numbers -----------------------------------------------------------------------------------
@@ -166,7 +166,8 @@ def test_every_command_prints_json_by_the_standard(tmp_path: Path, model: Path) 
     write_treebank(Path(trees), 6)
     text = tmp_path / "text"
     text.write_text("They ate.\n\nzzz ))) xyz\n")
-    settings = [part for k, v in TINY.items() for part in (f"--{k}".replace("_", "-"), str(v))]
+    options = {name.replace("n_jobs", "jobs").replace("_", "-"): TINY[name] for name in TINY}
+    settings = [part for name, v in options.items() for part in (f"--{name}", str(v))]
     cache = ["--cache", str(tmp_path / "cache")]
     new = str(tmp_path / "new")
     for line in command(["parse", str(model), str(text), "--format", "json"]).splitlines():

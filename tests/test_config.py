@@ -114,3 +114,9 @@ def test_repr_shows_what_differs_from_the_defaults() -> None:
 def test_settings_of_earlier_versions_are_read() -> None:
     config = TrainingConfig.from_dict({"candidates": 7, "n_jobs": 2})
     assert config == TrainingConfig(candidates=7, n_jobs=2)
+
+
+def test_a_setting_with_its_former_and_present_name_is_refused() -> None:
+    assert TrainingConfig.from_dict({"kbest": 7}).candidates == 7
+    with pytest.raises(ConfigError, match="kbest: the former name of candidates"):
+        TrainingConfig.from_dict({"kbest": 7, "candidates": 8})

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -32,9 +33,12 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 def run(args: argparse.Namespace) -> int:
     """Write all parts and print their paths."""
+    from rnnparse.parser_study.train_command import with_commands
     from rnnparse.study.report.results import load_results
 
-    print(*write_all(load_results(args.folder), remind=True), sep="\n")
+    results = load_results(args.folder)
+    results = replace(results, about=with_commands(results.about, results.records))
+    print(*write_all(results, remind=True), sep="\n")
     return 0
 
 

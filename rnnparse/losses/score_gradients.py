@@ -11,8 +11,7 @@ from collections.abc import Callable
 
 import numpy as np
 
-TIES = ("first", "uniform", "gold")
-"""Rules for which of several tied candidates a subgradient follows; see `hinge_weights`."""
+from rnnparse.losses.names import OBJECTIVES, TIES
 
 Weights = tuple[np.ndarray, np.ndarray]
 
@@ -143,14 +142,12 @@ def _softmax(scores: np.ndarray, mask: np.ndarray) -> Weights:
     return exponentials / total, (np.log(total) + top)[:, 0]
 
 
-OBJECTIVES: dict[str, Callable[..., Weights]] = {
-    "hinge": hinge_weights,
-    "squared-hinge": squared_hinge_weights,
-    "perceptron": perceptron_weights,
-    "mmi": log_likelihood_weights,
-    "risk": risk_weights,
-}
-"""The objectives by the names that `rnnparse train --objective` takes."""
-
-MARGINS = ("hinge", "squared-hinge", "perceptron")
-"""Objectives that are 0 if the target leads by its margin."""
+_WEIGHTS: tuple[Callable[..., Weights], ...] = (
+    hinge_weights,
+    squared_hinge_weights,
+    perceptron_weights,
+    log_likelihood_weights,
+    risk_weights,
+)
+WEIGHTS = dict(zip(OBJECTIVES, _WEIGHTS, strict=True))
+"""The function of each objective."""

@@ -11,7 +11,7 @@ from collections.abc import Collection
 
 import numpy as np
 
-from rnnparse.losses.score_gradients import OBJECTIVES
+from rnnparse.losses.score_gradients import WEIGHTS
 from rnnparse.models import kernels
 from rnnparse.models.batch import LevelBatch, restrict
 from rnnparse.models.parameters import Gradients, Parameters
@@ -29,7 +29,7 @@ def loss_of_scores(
     Args:
         batch: B sentences, T candidates; `batch.cost` is the margin for κ = 1.
         scores: float [T].
-        objective: one of `rnnparse.losses.score_gradients.OBJECTIVES`.
+        objective: one of `rnnparse.losses.score_gradients.WEIGHTS`.
         kappa: κ, the margin for each wrong labelled span.
         tie: see `rnnparse.losses.score_gradients.hinge_weights`.
 
@@ -39,7 +39,7 @@ def loss_of_scores(
     if not len(scores):
         return np.zeros(len(batch.gold), scores.dtype), np.zeros(0, scores.dtype)
     costs = (kappa * batch.cost).astype(scores.dtype)
-    losses, weights = OBJECTIVES[objective](
+    losses, weights = WEIGHTS[objective](
         scores[batch.candidates], costs[batch.candidates], batch.gold, batch.mask, tie
     )
     # Candidates are in the order of the unmasked entries of the rectangle.

@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import shlex
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from typing import Any
 
-from rnnparse.config import TrainingConfig
+from rnnparse.config import TrainingConfig, with_present_names
 
 
 def train_command(
@@ -31,7 +31,8 @@ def train_command(
         >>> train_command({"optimizer": "adam", "learning_rate": 0.001, "l2": 1e-05}, seed=1)
         'rnnparse train --optimizer adam --learning-rate 0.001 --l2 1e-05 --seed 1 --out model'
     """
-    given = dict(fixed or {}) | dict(config)
+    config = with_present_names(config)
+    given = with_present_names(fixed or {}) | config
     if seed is not None:
         given["seed"] = seed
     settings = TrainingConfig.from_dict(given).to_dict()
@@ -43,6 +44,21 @@ def train_command(
         if name in config or settings.get(name) != defaults.get(name):
             words += _OPTIONS.get(name, _option)(name, settings[name])
     return shlex.join([*words, "--out", out])
+
+
+def with_commands(
+    about: Mapping[str, Any], records: Iterable[Mapping[str, Any]]
+) -> Mapping[str, Any]:
+    """`study.json` with the commands of the trials, which earlier versions did not write."""
+    if about.get("commands") or "optimizer" not in about["space"]["axes"]:
+        return about
+    fixed = about["space"].get("fixed", {})
+    commands = {
+        record["id"]: train_command(record["config"], seed=record["seed"], fixed=fixed)
+        for record in records
+        if record["config"].get("optimizer") != "levenberg-marquardt"  # it is no longer there
+    }
+    return {**about, "commands": commands}
 
 
 def _option(name: str, value: Any) -> list[str]:

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from rnnparse.config import TrainingConfig
-from rnnparse.losses.score_gradients import MARGINS
+from rnnparse.losses.names import MARGINS
 from rnnparse.models import kernels
 from rnnparse.models.forest_dataset import ForestDataset
 from rnnparse.models.objective import danskin_batch, loss_of_scores

@@ -111,8 +111,7 @@ def _train_parser(
     seconds: dict[str, float] = {}
     with _timed(seconds, "reading"):
         trees, dev, vectors = read_data(config)
-        description = _describe(config, trees, dev, vectors)
-        work.check_description(description)
+        description = work.check_description(_describe(config, trees, dev, vectors))
     with _timed(seconds, "grammar and lists"):
         lists = _lists(trees, dev, vectors, config, progress)
     with _timed(seconds, "forests"):

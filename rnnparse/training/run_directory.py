@@ -5,11 +5,10 @@ from __future__ import annotations
 import logging
 import re
 import shutil
-from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-from rnnparse.config import TrainingConfig
+from rnnparse.config import TrainingConfig, with_present_names
 from rnnparse.errors import ConfigError, ModelError
 from rnnparse.files import (
     hold_lock,
@@ -73,8 +72,11 @@ class RunDirectory:
         """The file for the state of a network's training."""
         return self.folder / f"{name}.npz"
 
-    def check_description(self, run: Mapping[str, Any]) -> None:
+    def check_description(self, run: dict[str, Any]) -> dict[str, Any]:
         """Record what decides the result of a run, or compare it with an earlier record.
+
+        Returns:
+            The record, which may give settings their former names.
 
         Raises:
             ConfigError: the earlier run had other data or settings; the message names them.
@@ -83,9 +85,10 @@ class RunDirectory:
         file = self.folder / _DESCRIPTION
         if not file.exists():
             write_json(file, run, durable=True)
-            return
+            return run
         try:
-            noted = dict(read_json(file))
+            recorded = dict(read_json(file))
+            noted = with_present_names(recorded)
         except (OSError, ValueError, TypeError) as error:
             raise ModelError(f"{file}: damaged ({error}); train without --resume") from error
         differing = [
@@ -98,6 +101,7 @@ class RunDirectory:
                 f"{self.folder}: the interrupted run had other data or settings "
                 f"({'; '.join(differing)}); use the same ones, or train without --resume"
             )
+        return recorded
 
     def log(self, name: str, history: list[dict[str, Any]]) -> None:
         """Write the log of a network's training, with one line per epoch."""

@@ -14,7 +14,7 @@ from rnnparse.array_invariants import GREATEST
 from rnnparse.config import TrainingConfig
 from rnnparse.divergence import is_beyond
 from rnnparse.errors import ModelError
-from rnnparse.losses.score_gradients import MARGINS
+from rnnparse.losses.names import MARGINS
 from rnnparse.models.forest_dataset import ForestDataset
 from rnnparse.models.frozen_weights import NOTHING, FrozenWeights
 from rnnparse.models.parameters import Parameters

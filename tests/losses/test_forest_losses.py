@@ -20,7 +20,7 @@ from rnnparse.losses.forest import (
     node_posteriors,
     tree_scores,
 )
-from rnnparse.losses.score_gradients import OBJECTIVES
+from rnnparse.losses.score_gradients import WEIGHTS
 from rnnparse.losses.structured import structured_hinge
 from rnnparse.models.batch import LevelBatch, pad_batch
 from tests.models.conftest import make_world
@@ -179,7 +179,7 @@ def test_they_are_the_objectives_of_the_scores_of_trees(name: str, kind: str) ->
     forest, scores, costs, _ = case(name)
     table = np.asarray(tree_scores(scores, forest))
     of_candidates = costs[np.where(forest.mask, forest.candidates, 0)]
-    losses, _ = OBJECTIVES[kind](table, of_candidates, forest.gold, forest.mask)
+    losses, _ = WEIGHTS[kind](table, of_candidates, forest.gold, forest.mask)
     np.testing.assert_allclose(loss_of(kind, scores, forest, costs), losses)
 
 
@@ -311,7 +311,7 @@ def test_scores_of_trees_go_into_other_losses() -> None:
     forest, scores, costs, _ = case("dag 3")
     table = tree_scores(scores, forest)
     of_candidates = costs[np.where(forest.mask, forest.candidates, 0)]
-    weights = OBJECTIVES["hinge"](np.asarray(table), of_candidates, forest.gold, forest.mask)[1]
+    weights = WEIGHTS["hinge"](np.asarray(table), of_candidates, forest.gold, forest.mask)[1]
     x = tf.constant(scores)
     with tf.GradientTape() as tape:
         tape.watch(x)

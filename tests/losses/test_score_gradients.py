@@ -8,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from scipy.special import logsumexp, softmax
 
-from rnnparse.losses.score_gradients import OBJECTIVES, TIES
+from rnnparse.losses.score_gradients import TIES, WEIGHTS
 
 Case = tuple[np.ndarray, np.ndarray, np.ndarray, np.ndarray]
 
@@ -39,16 +39,16 @@ def test_values_are_those_of_the_definitions(seed: int) -> None:
             "mmi": logsumexp(s) - reached,
             "risk": softmax(s) @ c,
         }
-        for name, function in OBJECTIVES.items():
+        for name, function in WEIGHTS.items():
             loss, _ = function(scores, costs, gold, mask)
             assert loss[i] == pytest.approx(expected[name], rel=1e-12, abs=1e-12), name
 
 
-@pytest.mark.parametrize("name", OBJECTIVES)
+@pytest.mark.parametrize("name", WEIGHTS)
 @pytest.mark.parametrize("seed", range(5))
 def test_weights_are_the_derivatives(name: str, seed: int) -> None:
     scores, costs, gold, mask = random_case(seed)
-    _, weights = OBJECTIVES[name](scores, costs, gold, mask)
+    _, weights = WEIGHTS[name](scores, costs, gold, mask)
     step = 1e-5
     for i, k in np.ndindex(scores.shape):
         if not mask[i, k]:
@@ -58,45 +58,45 @@ def test_weights_are_the_derivatives(name: str, seed: int) -> None:
         above[i, k] += step
         below[i, k] -= step
         slope = (
-            OBJECTIVES[name](above, costs, gold, mask)[0][i]
-            - OBJECTIVES[name](below, costs, gold, mask)[0][i]
+            WEIGHTS[name](above, costs, gold, mask)[0][i]
+            - WEIGHTS[name](below, costs, gold, mask)[0][i]
         ) / (2 * step)
         assert weights[i, k] == pytest.approx(slope, rel=1e-6, abs=1e-9)
 
 
-@pytest.mark.parametrize("name", OBJECTIVES)
+@pytest.mark.parametrize("name", WEIGHTS)
 def test_a_constant_added_to_all_scores_changes_nothing(name: str) -> None:
     scores, costs, gold, mask = random_case(3)
-    loss, weights = OBJECTIVES[name](scores, costs, gold, mask)
-    shifted, same = OBJECTIVES[name](scores + 7.0, costs, gold, mask)
+    loss, weights = WEIGHTS[name](scores, costs, gold, mask)
+    shifted, same = WEIGHTS[name](scores + 7.0, costs, gold, mask)
     np.testing.assert_allclose(shifted, loss, atol=1e-12)
     np.testing.assert_allclose(same, weights, atol=1e-12)
     np.testing.assert_allclose(weights.sum(axis=1), 0, atol=1e-12)
 
 
-@pytest.mark.parametrize("name", OBJECTIVES)
+@pytest.mark.parametrize("name", WEIGHTS)
 @pytest.mark.parametrize("dtype", [np.float32, np.float64])
 def test_rows_without_candidates_and_without_columns_have_no_loss(name: str, dtype: type) -> None:
     scores = np.full((2, 3), np.nan, dtype)
     scores[1] = (1, 2, 3)
     mask = np.array([[False] * 3, [True] * 3])
-    loss, weights = OBJECTIVES[name](scores, np.zeros((2, 3)), np.array([0, 2]), mask)
+    loss, weights = WEIGHTS[name](scores, np.zeros((2, 3)), np.array([0, 2]), mask)
     assert loss.dtype == weights.dtype == dtype
     assert loss[0] == 0 and not weights[0].any()
     assert np.isfinite(loss).all() and np.isfinite(weights).all()
     for shape in ((0, 3), (2, 0), (0, 0)):
         none = np.zeros(shape, dtype)
-        loss, weights = OBJECTIVES[name](none, none, np.zeros(shape[0], int), none > 0)
+        loss, weights = WEIGHTS[name](none, none, np.zeros(shape[0], int), none > 0)
         assert loss.shape == (shape[0],) and weights.shape == shape
 
 
-@pytest.mark.parametrize("name", OBJECTIVES)
+@pytest.mark.parametrize("name", WEIGHTS)
 @pytest.mark.filterwarnings("error")
 def test_what_is_masked_may_be_anything(name: str) -> None:
     scores, costs, gold, mask = random_case(4)
-    expected = OBJECTIVES[name](scores, costs, gold, mask)
+    expected = WEIGHTS[name](scores, costs, gold, mask)
     for filling in (np.inf, -np.inf, 0.0):
-        result = OBJECTIVES[name](
+        result = WEIGHTS[name](
             np.where(mask, scores, filling), np.where(mask, costs, -filling), gold, mask
         )
         for one, other in zip(result, expected, strict=True):
@@ -107,7 +107,7 @@ def test_what_is_masked_may_be_anything(name: str) -> None:
 def test_huge_scores_do_not_overflow(name: str) -> None:
     scores = np.array([[1e4, -1e4, 0.0]])
     costs = np.array([[1.0, 0.0, 2.0]])
-    loss, weights = OBJECTIVES[name](scores, costs, np.array([1]), np.ones((1, 3), bool))
+    loss, weights = WEIGHTS[name](scores, costs, np.array([1]), np.ones((1, 3), bool))
     assert loss[0] == {"mmi": 2e4, "risk": 1.0}[name]
     assert np.isfinite(weights).all()
 
@@ -125,12 +125,12 @@ def test_subgradients_lie_below_the_loss_at_ties_too(
     here, there = np.array([scores], float), np.array([others], float)
     for name in ("hinge", "squared-hinge", "perceptron", "mmi"):
         for tie in TIES:
-            loss, weights = OBJECTIVES[name](here, costs, place, mask, tie)
-            beyond, _ = OBJECTIVES[name](there, costs, place, mask, tie)
+            loss, weights = WEIGHTS[name](here, costs, place, mask, tie)
+            beyond, _ = WEIGHTS[name](there, costs, place, mask, tie)
             assert beyond[0] >= loss[0] + weights[0] @ (there - here)[0] - 1e-9
 
 
-@pytest.mark.parametrize("name", OBJECTIVES)
+@pytest.mark.parametrize("name", WEIGHTS)
 def test_unknown_tie_rules_are_refused(name: str) -> None:
     with pytest.raises(ValueError, match="unknown tie rule 'last'"):
-        OBJECTIVES[name](*random_case(0), tie="last")
+        WEIGHTS[name](*random_case(0), tie="last")

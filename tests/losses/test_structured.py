@@ -10,7 +10,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from hypothesis.extra.numpy import arrays
 
-from rnnparse.losses.score_gradients import OBJECTIVES, TIES, hinge_weights
+from rnnparse.losses.score_gradients import TIES, WEIGHTS, hinge_weights
 from rnnparse.losses.structured import (
     structured_hinge,
     structured_perceptron,
@@ -123,7 +123,7 @@ def test_loss_and_subgradient_against_brute_force(seed: int, name: str, tie: str
     loss, by_scores, by_costs = with_gradient(name, case, tie, upstream)
     np.testing.assert_allclose(loss, losses)
     np.testing.assert_allclose(by_scores, upstream[:, None] * weights)
-    for ours, twin in zip((losses, weights), OBJECTIVES[name](*case, tie), strict=True):
+    for ours, twin in zip((losses, weights), WEIGHTS[name](*case, tie), strict=True):
         np.testing.assert_allclose(ours, twin)
     if name == "perceptron":
         assert not np.any(by_costs)
@@ -198,7 +198,7 @@ def test_jacobian_and_hessian_are_those_of_each_example(mode: str, name: str, ti
     case = random_case(2, B=9, K=4)
     jacobian, hessian = compiled(lambda *c: second_order(name, c, tie), mode)(*case)
     own = np.eye(9)
-    _, weights = OBJECTIVES[name](*case, tie)
+    _, weights = WEIGHTS[name](*case, tie)
     np.testing.assert_allclose(jacobian, np.einsum("ij,jk->ijk", own, weights))
     w = hinge_weights(*case, tie)[1]
     expected = 2 * np.einsum("ij,ik,jl->ikjl", own, w, w) * (name == "squared-hinge")

@@ -10,7 +10,7 @@ import pytest
 import tensorflow as tf
 
 from rnnparse.losses import structured
-from rnnparse.losses.score_gradients import OBJECTIVES
+from rnnparse.losses.score_gradients import WEIGHTS
 from rnnparse.losses.structured import structured_hinge
 from tests.losses.test_structured import (
     LOSSES,
@@ -72,13 +72,13 @@ def test_an_empty_batch_and_a_batch_without_candidates(name: str) -> None:
         gold, mask = np.zeros(shape[0], np.int32), np.zeros(shape, bool)
         loss, by_scores, _ = with_gradient(name, (scores, scores, gold, mask), "first")
         assert loss.shape == (shape[0],) and not np.any(loss) and not np.any(by_scores)
-        assert OBJECTIVES[name](scores, scores, gold, mask)[0].shape == (shape[0],)
+        assert WEIGHTS[name](scores, scores, gold, mask)[0].shape == (shape[0],)
 
 
 @every_loss
 def test_an_unknown_tie_rule_is_refused(name: str) -> None:
     case = random_case(0)
-    for function in (LOSSES[name], OBJECTIVES[name]):
+    for function in (LOSSES[name], WEIGHTS[name]):
         with pytest.raises(ValueError, match="first, uniform, gold"):
             function(*case, tie="last")
 

@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 
 from rnnparse._tensorflow import tf
-from rnnparse.losses.score_gradients import OBJECTIVES, TIES
+from rnnparse.losses.score_gradients import TIES, WEIGHTS
 from rnnparse.losses.structured import (
     structured_hinge,
     structured_perceptron,
@@ -33,7 +33,7 @@ KINKED = {
     "squared-hinge": structured_squared_hinge,
     "perceptron": structured_perceptron,
 }
-SMOOTH = [name for name in OBJECTIVES if name not in KINKED]
+SMOOTH = [name for name in WEIGHTS if name not in KINKED]
 
 
 def native_loss(objective: str, tie: str, scores: Any, costs: Any, gold: Any, mask: Any) -> Any:
@@ -266,7 +266,7 @@ def places(world: World, name: str, count: int) -> Iterator[tuple[int, ...]]:
 
 
 @pytest.mark.parametrize("seed", [3, 4])
-@pytest.mark.parametrize("objective", OBJECTIVES)
+@pytest.mark.parametrize("objective", WEIGHTS)
 def test_finite_differences_agree_away_from_ties(objective: str, seed: int) -> None:
     world = make_world(seed)
     batch, weights = world.batch(), world.parameters

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from rnnparse._tensorflow import tf
-from rnnparse.losses.score_gradients import OBJECTIVES
+from rnnparse.losses.score_gradients import WEIGHTS
 from rnnparse.models.cvg import CVG
 from rnnparse.models.frozen_weights import FrozenWeights
 from rnnparse.models.parameters import Parameters
@@ -61,7 +61,7 @@ def assert_close(actual: Arrays, expected: Arrays) -> None:
 @pytest.mark.parametrize(
     ("engine", "objective"),
     [
-        *(("numba", name) for name in OBJECTIVES),
+        *(("numba", name) for name in WEIGHTS),
         pytest.param("tensorflow", "hinge", marks=pytest.mark.slow),
     ],
 )

@@ -14,7 +14,7 @@ from rnnparse.cli import train
 from rnnparse.cli.treebank_style import given_style
 from rnnparse.config import TrainingConfig
 from rnnparse.errors import ConfigError
-from rnnparse.parser_study.train_command import train_command
+from rnnparse.parser_study.train_command import train_command, with_commands
 
 
 def parsed(text: str) -> TrainingConfig:
@@ -85,3 +85,17 @@ def test_the_command_line_reads_back_the_same_settings(
 ) -> None:
     expected = TrainingConfig.from_dict({**fixed, **config, "seed": seed})
     assert parsed(train_command(config, seed=seed, fixed=fixed)) == expected
+
+
+def test_trials_of_earlier_versions_get_their_commands() -> None:
+    about = {"space": {"axes": {"optimizer": ["sgd"]}, "fixed": {"kbest": 7}}}
+    records = [
+        {"id": "a", "seed": 3, "config": {"optimizer": "sgd", "learning_rate": 0.1}},
+        {"id": "b", "seed": 0, "config": {"optimizer": "levenberg-marquardt"}},
+    ]
+    commands = with_commands(about, records)["commands"]
+    assert list(commands) == ["a"]  # the parser no longer trains by the other optimizer
+    settings = parsed(commands["a"])
+    assert (settings.candidates, settings.learning_rate, settings.seed) == (7, 0.1, 3)
+    named = {**about, "commands": {"a": "own"}}
+    assert with_commands(named, records) is named

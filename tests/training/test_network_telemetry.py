@@ -14,7 +14,7 @@ import pytest
 from rnnparse._tensorflow import tf
 from rnnparse.config import TrainingConfig
 from rnnparse.errors import ConfigError
-from rnnparse.losses.score_gradients import OBJECTIVES
+from rnnparse.losses.score_gradients import WEIGHTS
 from rnnparse.models.cvg import CVG
 from rnnparse.models.forest_dataset import ForestDataset
 from rnnparse.models.parameters import Parameters
@@ -151,7 +151,7 @@ def sample_record(parameters: Parameters, config: TrainingConfig) -> dict[str, A
     saturated = np.abs(vectors) > 0.99
     scores = scorer.scores(batch)[batch.candidates]
     costs = (config.kappa * batch.cost).astype(scores.dtype)[batch.candidates]
-    losses, weights = OBJECTIVES[config.objective](
+    losses, weights = WEIGHTS[config.objective](
         scores, costs, batch.gold, batch.mask, config.tie
     )
     reached: set[int] = set()

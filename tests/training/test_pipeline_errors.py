@@ -84,7 +84,7 @@ def test_an_interrupted_run_goes_on(tmp_path: Path, interrupted: Path) -> None:
 def test_the_same_trees_elsewhere_are_the_same_run(tmp_path: Path, interrupted: Path) -> None:
     moved = tmp_path / "elsewhere.mrg"
     interrupted.rename(moved)
-    report = run(tmp_path, treebank=str(moved), resume=True, jobs=2, cache=str(tmp_path / "new"))
+    report = run(tmp_path, treebank=str(moved), resume=True, n_jobs=2, cache=str(tmp_path / "new"))
     assert report.epochs == 2
 
 

@@ -211,6 +211,16 @@ def test_another_run_is_told_what_differs(tmp_path: Path) -> None:
     work.close()
 
 
+def test_a_run_of_an_earlier_version_goes_on_under_its_own_description(tmp_path: Path) -> None:
+    """Its checkpoints are named by a hash of that description."""
+    work = RunDirectory(tmp_path / "model", resume=True)
+    earlier = {"kbest": 20, "seed": 0}
+    assert work.check_description(earlier) == earlier
+    assert work.check_description({"candidates": 20, "seed": 0}) == earlier
+    with pytest.raises(ConfigError, match="candidates was 20, is 30"):
+        work.check_description({"candidates": 30, "seed": 0})
+
+
 def test_logs_go_to_the_model_and_the_folder_goes(tmp_path: Path, state: TrainingState) -> None:
     model = tmp_path / "model"
     model.mkdir()

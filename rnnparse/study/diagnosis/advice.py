@@ -19,6 +19,7 @@ SMALL_RATIO = 0.001  # updates below this share hardly move the weights
 DOMINANT = 0.5  # share of the objective from which the L2 term deserves a warning
 SATURATED = 0.5  # share of the units from which saturation deserves a warning
 SLIGHT = 0.001  # shares of the fall below this are not distinguished
+DAMPED = "levenberg-marquardt"  # the rate in studies of earlier versions is its damping
 RESTED = 5  # after so many epochs without a better dev F1, more are unlikely to help
 
 
@@ -217,6 +218,8 @@ def _change_rate(m: Measurements, config: Config, factor: float) -> Finding:
     """Advise the rate that did best, or to change the step length by a factor."""
     if m.best_rate:
         return Advice("best_rate", rate=m.best_rate)
+    if config.get("optimizer") == DAMPED:
+        return Advice("change_optimizer")
     rate = next((config[axis] for axis in RATES if axis in config), None)
     known = rate if isinstance(rate, (int, float)) else None
     return Advice("change_rate", factor=factor, rate=known)
