@@ -147,6 +147,7 @@ def test_cross_entropy_is_that_of_the_aligned_states(hmm: Any) -> None:
         assert float(losses[i]) == pytest.approx(expected, rel=1e-5)
 
 
+@pytest.mark.slow
 def test_training_improves_the_criterion_on_unseen_utterances(hmm: Any) -> None:
     data, unseen = hmm.sample(100, seed=1), hmm.sample(100, seed=2)
     model = hmm.network()

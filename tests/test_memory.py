@@ -77,6 +77,7 @@ def test_train_at_many_limits(tmp_path: Path) -> None:
     assert not outcomes[0] and outcomes[-1]
 
 
+@pytest.mark.slow
 @linux
 def test_a_limit_changes_neither_output_nor_status_nor_signals(model: Path) -> None:
     command = [*PROGRAM, "parse", str(model), "--tokenized"]

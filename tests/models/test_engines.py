@@ -85,6 +85,7 @@ def test_graph_mode_is_eager_mode_without_retracing(engine: str) -> None:
     assert len(traces) <= 3
 
 
+@pytest.mark.slow
 def test_xla_compiles_the_tensorflow_engine_on_padded_batches() -> None:
     world = make_world(2)
     batch = world.batch()
@@ -105,6 +106,7 @@ def test_xla_compiles_the_tensorflow_engine_on_padded_batches() -> None:
         np.testing.assert_allclose(np.asarray(a), b, atol=1e-10)
 
 
+@pytest.mark.slow
 def test_second_derivatives_of_the_tensorflow_engine() -> None:
     """Against differences of first derivatives, along a random direction."""
     world = make_world(6)

@@ -296,6 +296,7 @@ class Thaw(keras.callbacks.Callback):
             unfreeze(self.model, ["low"])
 
 
+@pytest.mark.slow
 def test_a_callback_can_unfreeze_within_fit() -> None:
     one, two = small(), small()
     for model in (one, two):

@@ -264,6 +264,7 @@ def test_chains_of_manipulations_do_not_depend_on_the_chunk(chunk: int | None) -
     assert_close(found, [SIZE * g for g in mean(expected)])
 
 
+@pytest.mark.slow
 def test_losses_of_masked_sequences_are_those_of_batches_of_one() -> None:
     """[B, T] predictions, of which each example has its own number of valid ones."""
     ids = make("lstm")[1]
@@ -327,6 +328,7 @@ def test_the_loss_may_be_computed_by_the_model() -> None:
     assert 0 < np.linalg.norm(model.get_weights()[1] - before) <= 1
 
 
+@pytest.mark.slow
 def test_scaled_losses_are_clipped_as_unscaled_ones() -> None:
     model, x = dense_model(kernel_regularizer="l2")
     start = model.get_weights()

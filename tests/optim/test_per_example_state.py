@@ -79,6 +79,7 @@ def moved(model: Any, action: Callable[[], Any]) -> list[bool]:
     return [not np.array_equal(a, b) for a, b in zip(before, model.get_weights(), strict=True)]
 
 
+@pytest.mark.slow
 def test_what_is_frozen_after_a_fit_stays_as_it_is() -> None:
     keras.utils.set_random_seed(0)
     model = sequential()
@@ -200,6 +201,7 @@ def test_what_keras_takes_for_jit_compile_by_default_is_accepted() -> None:
     assert not compiled("functional", jit_compile="auto").jit_compile
 
 
+@pytest.mark.slow
 def test_the_check_of_examples_restores_all_that_it_changes() -> None:
     """Weights that a forward pass changes, states of layers, metrics and random seeds."""
     normed = layers.SpectralNormalization(layers.Dense(3))

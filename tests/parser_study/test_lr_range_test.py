@@ -30,6 +30,7 @@ def of_parser(config: TrainingConfig, **changed: Any) -> RangeTest:
     return parser_range_test(path, TrainingConfig(**{**config.to_dict(), **changed}), updates=80)
 
 
+@pytest.mark.slow
 def test_the_parser_has_rates_that_help_and_a_limit(config: TrainingConfig) -> None:
     for optimizer in ("adagrad", "adam"):
         result = of_parser(config, optimizer=optimizer)

@@ -277,6 +277,7 @@ def test_models_that_are_not_built_learn_their_shape_from_any_data(
     assert int(model.optimizer.iterations.numpy()) == 0
 
 
+@pytest.mark.slow
 def test_steps_that_keras_takes_together_have_rates_of_their_own() -> None:
     result = []
     for steps in (1, 4):

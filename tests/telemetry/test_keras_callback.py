@@ -126,6 +126,7 @@ def test_training_is_the_same_to_the_bit() -> None:
         np.testing.assert_array_equal(one, other)
 
 
+@pytest.mark.slow
 def test_a_model_is_observed_in_this_fit_alone() -> None:
     model, watch = make_model(), TelemetryCallback()
     fit(model)  # its graph is there before

@@ -64,6 +64,7 @@ def assert_same_as_evalb(
         assert f1 == (2 * row.matched / total if total else 1.0)
 
 
+@pytest.mark.slow
 @given(st.data(), st.lists(st.sampled_from(TAGS), min_size=1, max_size=8))
 def test_counts_of_any_trees_are_evalbs(data: st.DataObject, gold_tags: list[str]) -> None:
     gold = Tree("TOP", [data.draw(trees_over(gold_tags, (*LABELS, *UNSEEN)))])

@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from rnnparse.config import WEIGHTS, TrainingConfig
+from rnnparse.config import OBJECTIVES, TrainingConfig
 from rnnparse.errors import ConfigError
 from rnnparse.losses.score_gradients import WEIGHTS as FUNCTIONS
 from rnnparse.models.cvg import CVG
@@ -48,7 +48,7 @@ def mean_loss(parameters: Parameters, objective: str) -> float:
     return float(loss_of_scores(store.batch(range(len(store))), scores, objective)[0].mean())
 
 
-@pytest.mark.parametrize("objective", WEIGHTS)
+@pytest.mark.parametrize("objective", OBJECTIVES)
 def test_every_objective_is_lowered_by_training(objective: str) -> None:
     config = small_config(objective=objective, learning_rate=0.03, averaging=False)
     state = run(config, epochs=6)
@@ -57,7 +57,7 @@ def test_every_objective_is_lowered_by_training(objective: str) -> None:
     assert ("violated" in state.history[0]) == (objective not in ("mmi", "risk"))
 
 
-@pytest.mark.parametrize("objective", WEIGHTS)
+@pytest.mark.parametrize("objective", OBJECTIVES)
 def test_the_engines_take_the_same_step(objective: str) -> None:
     batch = problem().store.batch(range(10))
     rng = np.random.default_rng(1)

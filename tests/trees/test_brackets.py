@@ -210,6 +210,7 @@ def test_block_borders_cut_no_word(tree, size):
     assert list(read_trees(Dribble(format_tree(tree) * 3))) == [tree] * 3
 
 
+@pytest.mark.slow
 def test_reading_streams_a_line_of_any_length(tmp_path):
     path = tmp_path / "long.mrg"
     path.write_text(DOG * 30_000)  # 1.3 MB on one line

@@ -136,6 +136,7 @@ def test_weights_count_examples() -> None:
     np.testing.assert_allclose(weighted, flat(model), rtol=1e-7)
 
 
+@pytest.mark.slow
 def test_minibatches_estimate_the_whole_objective() -> None:
     x, y = waves(50)
     model = sequential()

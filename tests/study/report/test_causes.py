@@ -87,6 +87,7 @@ def test_batches_of_all_examples_are_one_value_for_every_part() -> None:
     assert axis_shares(found) == axis_shares(few) == {}  # six settings, not twelve
 
 
+@pytest.mark.slow
 def test_noise_explains_nothing_in_the_mean() -> None:
     draw = random.Random(0)
     shares = []
