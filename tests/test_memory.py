@@ -108,6 +108,16 @@ def test_compiled_code_that_ends_the_process_is_put_into_words(end: str) -> None
     assert (status, out) == (2, "") and re.fullmatch(LINE, error)
 
 
+@linux
+def test_an_error_without_an_exception_is_lack_of_memory_if_that_is_limited(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    error = SystemError("error return without exception set")
+    assert not memory.is_out_of_memory(error)
+    monkeypatch.setattr(memory, "limit", lambda: 1 << 30)
+    assert memory.is_out_of_memory(error)
+
+
 @pytest.mark.parametrize(
     "error",
     [

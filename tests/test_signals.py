@@ -19,7 +19,7 @@ from tests.small_parser import small_parser
 pytestmark = pytest.mark.skipif(os.name != "posix", reason="there are no signals")
 PROGRAM = [sys.executable, "-m", "rnnparse"]
 STATUS = {signal.SIGINT: 130, signal.SIGTERM: 143}
-LONG = "They ate udon with forks and saw the man with a telescope " * 60  # seconds in one kernel
+LONG = "They ate udon with forks and saw the man with a telescope " * 80  # seconds in one kernel
 SECONDS = 2.0
 
 
@@ -71,7 +71,7 @@ def interrupt_between_answers(model: Path, number: signal.Signals, wait: float) 
 
 
 def interrupt_in_a_long_sentence(model: Path, number: signal.Signals, wait: float) -> None:
-    run = start([*PROGRAM, "parse", str(model), "--tokenized"], f"They ate .\n{LONG}\n")
+    run = start([*PROGRAM, "parse", str(model), "--tokenized"], "They ate .\n" + 50 * f"{LONG}\n")
     assert run.stdout is not None and run.stdout.readline().startswith("(TOP ")
     time.sleep(wait)
     check(run, number)
@@ -122,7 +122,7 @@ def test_train_while_lists_are_made(tmp_path: Path, seed: int) -> None:
         time.sleep(0.02)
     time.sleep(random.Random(seed).uniform(0, 2))
     again = " ".join(["rnnparse train", *options, "--resume"])
-    check(run, number, f"; to go on from here:\n  {again}")
+    check(run, number, f"; to continue, run:\n  {again}")
 
 
 LIBRARY = """

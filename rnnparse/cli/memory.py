@@ -49,6 +49,9 @@ def is_out_of_memory(error: BaseException | None) -> bool:
             return True
         if isinstance(error, (RuntimeError, ImportError, OSError)) and _SIGNS.search(str(error)):
             return True
+        # Compiled code that could not allocate and set no exception; elsewhere it is a bug.
+        if isinstance(error, SystemError) and limit() is not None:
+            return True
         error = error.__cause__ or error.__context__
     return False
 
