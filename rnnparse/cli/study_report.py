@@ -33,13 +33,17 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 def run(args: argparse.Namespace) -> int:
     """Write all parts and print their paths."""
+    print(*write_all(load(args.folder), remind=True), sep="\n")
+    return 0
+
+
+def load(folder: str) -> Results:
+    """The results of a study, with the commands of the parser's trials."""
     from rnnparse.parser_study.train_command import with_commands
     from rnnparse.study.report.results import load_results
 
-    results = load_results(args.folder)
-    results = replace(results, about=with_commands(results.about, results.records))
-    print(*write_all(results, remind=True), sep="\n")
-    return 0
+    results = load_results(folder)
+    return replace(results, about=with_commands(results.about, results.records))
 
 
 def write_all(results: Results, *, remind: bool) -> list[Path]:

@@ -178,9 +178,8 @@ def _add_running(parser: argparse.ArgumentParser) -> None:
 
 def run(args: argparse.Namespace) -> int:
     """Run the trials without a record, write the report, and print the results."""
-    from rnnparse.cli.study_report import write_all
+    from rnnparse.cli.study_report import load, write_all
     from rnnparse.cli.study_show import show
-    from rnnparse.study.report.results import load_results
     from rnnparse.study.schema import FAILURES
 
     _check_folder(Path(args.out))
@@ -189,7 +188,7 @@ def run(args: argparse.Namespace) -> int:
         _print_plan(args, study)
         return 0
     records = study.run(sys.stderr.isatty(), warn)
-    results = load_results(args.out)
+    results = load(args.out)
     show(results, as_json=args.json)
     sys.stdout.flush()
     written = write_all(results, remind=False)

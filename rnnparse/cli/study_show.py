@@ -6,10 +6,10 @@ import argparse
 import textwrap
 from collections import Counter
 from collections.abc import Iterator
-from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 from rnnparse.cli.console_text import columns, positive, print_json
+from rnnparse.cli.study_report import load
 
 if TYPE_CHECKING:
     from rnnparse.study.report.narrative import Failure
@@ -51,12 +51,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 def run(args: argparse.Namespace) -> int:
     """Print the findings."""
-    from rnnparse.parser_study.train_command import with_commands
-    from rnnparse.study.report.results import load_results
-
-    results = load_results(args.folder)
-    results = replace(results, about=with_commands(results.about, results.records))
-    show(results, as_json=args.json, rows=args.rows, advice=args.advice)
+    show(load(args.folder), as_json=args.json, rows=args.rows, advice=args.advice)
     return 0
 
 

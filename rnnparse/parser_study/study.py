@@ -141,9 +141,10 @@ class ParserStudy:
         Raises:
             StudyError: the folder has a study of other data or settings.
         """
+        candidates = self.config.candidates
 
         def cost(config: Mapping[str, Any]) -> float:
-            return training_seconds(config, size, self.config.candidates)
+            return training_seconds(config, size, candidates)
 
         study = self._study(self.grid, Path(), cost=cost, retry=self.retry, data=size.data)
         if size.data is not None:
@@ -159,7 +160,8 @@ class ParserStudy:
             ended = [records[trial.id] for trial in study.trials]
             gold = read_study(self.folder)["gold"]
             further = plateau_settings(ended, gold, self.plateau, self.config.patience)
-        both = self._study(replace(self.grid, further=further), Path(), cost=cost).plan()
+        grid = replace(self.grid, further=further)
+        both = self._study(grid, Path(), cost=cost, retry=self.retry).plan()
         return first, (both.seconds or 0.0) - (first.seconds or 0.0)
 
     def _study(self, grid: Grid, path: Path, **more: Any) -> Study:

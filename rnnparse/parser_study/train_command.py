@@ -7,6 +7,7 @@ from collections.abc import Callable, Iterable, Mapping
 from typing import Any
 
 from rnnparse.config import TrainingConfig, with_present_names
+from rnnparse.study.diagnosis.advice import DAMPED
 
 
 def train_command(
@@ -49,16 +50,25 @@ def train_command(
 def with_commands(
     about: Mapping[str, Any], records: Iterable[Mapping[str, Any]]
 ) -> Mapping[str, Any]:
-    """`study.json` with the commands of the trials, which earlier versions did not write."""
-    if about.get("commands") or "optimizer" not in about["space"]["axes"]:
+    """`study.json` with the commands of all trials of the parser.
+
+    Earlier versions did not write them. Other studies have no grid with `rates`, and stay as they
+    are.
+    """
+    known = about.get("commands") or {}
+    missing = [
+        record
+        for record in records
+        if record["id"] not in known and record["config"].get("optimizer") != DAMPED
+    ]
+    if not missing or "rates" not in about["space"]:
         return about
     fixed = about["space"].get("fixed", {})
     commands = {
         record["id"]: train_command(record["config"], seed=record["seed"], fixed=fixed)
-        for record in records
-        if record["config"].get("optimizer") != "levenberg-marquardt"  # it is no longer there
+        for record in missing
     }
-    return {**about, "commands": commands}
+    return {**about, "commands": {**known, **commands}}
 
 
 def _option(name: str, value: Any) -> list[str]:

@@ -88,7 +88,8 @@ def test_the_command_line_reads_back_the_same_settings(
 
 
 def test_trials_of_earlier_versions_get_their_commands() -> None:
-    about = {"space": {"axes": {"optimizer": ["sgd"]}, "fixed": {"kbest": 7}}}
+    space = {"axes": {"optimizer": ["sgd"]}, "rates": {}, "fixed": {"kbest": 7}}
+    about: dict[str, Any] = {"space": space}
     records = [
         {"id": "a", "seed": 3, "config": {"optimizer": "sgd", "learning_rate": 0.1}},
         {"id": "b", "seed": 0, "config": {"optimizer": "levenberg-marquardt"}},
@@ -99,3 +100,12 @@ def test_trials_of_earlier_versions_get_their_commands() -> None:
     assert (settings.candidates, settings.learning_rate, settings.seed) == (7, 0.1, 3)
     named = {**about, "commands": {"a": "own"}}
     assert with_commands(named, records) is named
+    more = [*records, {**records[0], "id": "c"}]
+    assert with_commands(named, more)["commands"]["a"] == "own"
+    assert "--learning-rate 0.1" in with_commands(named, more)["commands"]["c"]
+
+
+def test_other_studies_with_an_optimizer_have_no_commands() -> None:
+    about = {"space": {"axes": {"optimizer": ["adam"], "units": [8]}, "fixed": {}}}
+    records = [{"id": "a", "seed": 0, "config": {"optimizer": "adam", "units": 8}}]
+    assert with_commands(about, records) is about

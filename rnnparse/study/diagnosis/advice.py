@@ -19,7 +19,7 @@ SMALL_RATIO = 0.001  # updates below this share hardly move the weights
 DOMINANT = 0.5  # share of the objective from which the L2 term deserves a warning
 SATURATED = 0.5  # share of the units from which saturation deserves a warning
 SLIGHT = 0.001  # shares of the fall below this are not distinguished
-DAMPED = "levenberg-marquardt"  # the rate in studies of earlier versions is its damping
+DAMPED = "levenberg-marquardt"  # what studies of it may call its rate is a damping
 RESTED = 5  # after so many epochs without a better dev F1, more are unlikely to help
 
 
@@ -53,7 +53,7 @@ def advise(label: str, m: Measurements | None, config: Config) -> tuple[Finding,
     Args:
         label: one of `rnnparse.study.diagnosis.LABELS`, but not "failed".
         m: what was measured; None if not even the first objective was finite.
-        config: the trial's settings; the rate and `l2` are used.
+        config: the trial's settings; the optimizer, the rate and `l2` are used.
     """
     if m is None:
         return Finding("broke_at_start"), Advice("check_data")
@@ -219,7 +219,7 @@ def _change_rate(m: Measurements, config: Config, factor: float) -> Finding:
     if m.best_rate:
         return Advice("best_rate", rate=m.best_rate)
     if config.get("optimizer") == DAMPED:
-        return Advice("change_optimizer")
+        return Advice("change_damping")
     rate = next((config[axis] for axis in RATES if axis in config), None)
     known = rate if isinstance(rate, (int, float)) else None
     return Advice("change_rate", factor=factor, rate=known)

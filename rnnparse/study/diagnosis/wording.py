@@ -27,7 +27,7 @@ SENTENCES = {
     "updates_long": "Updates are {ratio:.3g} times as long as the weights.",
     "best_rate": "try {rate}; it reached the lowest objective with all other settings equal",
     "change_rate": "{change}",
-    "change_optimizer": "use another optimizer; the parser no longer offers this one",
+    "change_damping": "use another optimizer, or change the damping",
     # overfitting
     "dev_f1_got_worse": "Dev F1 has fallen by {drop:.3g} since epoch {epoch:g}, while the training "
     "objective continued to fall.",
