@@ -106,7 +106,7 @@ def fit_least_squares(
         for epoch in range(epochs):
             for place, rows in enumerate(_batches(len(data), size, epoch, seed)):
                 monitor.before_step(epoch, place)
-                fresh = steps > 1 or not history
+                fresh = steps > 1 or not history or bool(callbacks)  # these may change weights
                 step = optimizer.step(data.residuals, data.jacobian, (rows,), fresh=fresh)
                 history.append(step)
                 monitor.after_step(place, history[-1].cost / len(data))

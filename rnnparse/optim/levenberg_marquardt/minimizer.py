@@ -278,7 +278,7 @@ class LevenbergMarquardt:
     ) -> StepResult:
         """Shrink the trust region until the cost falls, or cannot fall visibly any more."""
         region, size = copy.copy(self._region), equations.length(start)
-        least = max(self.damping_range[0], equations.floor)
+        least = equations.least(self.damping_range[0])
         if np.isinf(region.radius):  # the first step ever
             first = max(least, region.damping)
             length = equations.length(region.step(equations, first)[1])

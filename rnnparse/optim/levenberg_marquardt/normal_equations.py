@@ -55,6 +55,10 @@ class NormalEquations(ABC):
     def floor(self) -> float:
         return 1e-13
 
+    def least(self, minimum: float) -> float:
+        """The smallest μ ≥ minimum for which rounding does not spoil the step."""
+        return minimum if minimum >= _DEPENDENT else max(minimum, self.floor)  # this takes time
+
     def _set_scale(self, diagonal: np.ndarray, before: np.ndarray) -> None:
         bad = np.count_nonzero(~np.isfinite(diagonal))
         if bad:

@@ -64,11 +64,16 @@ def report(
         damping=chosen.damping,
         gain_ratio=chosen.gain(cost),
         predicted=chosen.predicted,
-        step_norm=float(np.linalg.norm(chosen.step)),
+        step_norm=_norm(chosen.step),
         relative_step=chosen.relative(equations),
-        gradient_norm=float(np.linalg.norm(equations.gradient)),
+        gradient_norm=_norm(equations.gradient),
         cosine=steepest / length if length else 0.0,
         tries=len(tries),
         evaluations=sum(each.evaluations for each in tries),
         restricted=restricted,
     )
+
+
+def _norm(values: np.ndarray) -> float:
+    # Unlike that of `np.linalg.norm`, the result does not depend on the number of threads.
+    return float(np.sqrt(np.sum(np.square(values))))

@@ -79,6 +79,17 @@ def test_bounds_that_cannot_be_meant_are_refused() -> None:
         fit_least_squares(model, x, y, bounds={"bias": 3.0})
 
 
+def test_a_step_begins_at_the_weights_that_a_callback_has_set() -> None:
+    class Reset(keras.callbacks.Callback):
+        def on_epoch_begin(self, epoch: int, logs: Any = None) -> None:
+            if epoch == 1:
+                self.model.set_weights([np.zeros_like(each) for each in self.model.get_weights()])
+
+    model, x, y = line()
+    result = fit_least_squares(model, x, y, epochs=2, callbacks=[Reset()])
+    assert result.history[1].cost_before == pytest.approx(0.5 * np.square(y).sum(), rel=1e-5)
+
+
 # -- data --------------------------------------------------------------------------------------
 
 
