@@ -107,5 +107,5 @@ def test_the_network_beats_the_grammar_it_ranks(trained: Path) -> None:
 
 
 def test_commands_of_earlier_studies_still_train(runs: list[Any]) -> None:
-    assert main(["train", "--candidates", "7"]) == 0
+    assert main(["train", "--kbest", "7"]) == 0
     assert runs[0][0] == TrainingConfig(candidates=7)

@@ -112,7 +112,7 @@ def test_repr_shows_what_differs_from_the_defaults() -> None:
 
 
 def test_settings_of_earlier_versions_are_read() -> None:
-    config = TrainingConfig.from_dict({"candidates": 7, "n_jobs": 2})
+    config = TrainingConfig.from_dict({"kbest": 7, "jobs": 2})
     assert config == TrainingConfig(candidates=7, n_jobs=2)
 
 

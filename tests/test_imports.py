@@ -177,7 +177,7 @@ def test_only_the_network_modules_import_tensorflow() -> None:
 
 
 def test_scoring_does_not_wait_for_nltk_or_numba() -> None:
-    loaded = loaded_after("import rnnparse.cli, rnnparse.evaluation")
+    loaded = loaded_after("import rnnparse.cli, rnnparse.evaluation.evalb")
     assert not {"nltk", "numba", "tensorflow"} & loaded
 
 

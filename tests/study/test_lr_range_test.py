@@ -217,7 +217,10 @@ def stateful(optimizer: str) -> Any:
     return model
 
 
-@pytest.mark.parametrize("optimizer", ["adam", pytest.param("sgd", marks=pytest.mark.slow)])
+@pytest.mark.parametrize(
+    "optimizer",
+    ["adam", *(pytest.param(name, marks=pytest.mark.slow) for name in ("sgd", "adagrad"))],
+)
 def test_a_model_goes_on_as_if_there_had_been_no_test(optimizer: str) -> None:
     ends = []
     for tested in (False, True):

@@ -173,6 +173,13 @@ def test_the_best_setting_comes_with_the_command_that_trains_it(folder: Path, pa
     assert f"dev F1 {best:.2f}" in page.texts("div", class_="best-setting")[0]
 
 
+def test_the_data_of_the_page_has_the_means_of_all_configurations(folder: Path, page: Page) -> None:
+    results = load_results(folder)
+    for i, shown in enumerate(page.study()["settings"]["metrics"]):
+        assert shown["mean"] == [one.scores[i].mean for one in results.settings]
+        assert shown["text"] == [results.score(one, i) for one in results.settings]
+
+
 def test_failures_are_listed_with_their_errors(page: Page) -> None:
     (section,) = page.texts("section", id="failures")
     assert "failed: ValueError: no adam <b>today</b>" in section
