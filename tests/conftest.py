@@ -25,6 +25,16 @@ def shared() -> Path:
     return SHARED
 
 
+@pytest.fixture(scope="module")
+def model(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A small model; a folder of its own for every module."""
+    from tests.small_parser import small_parser
+
+    folder = tmp_path_factory.mktemp("small") / "model"
+    small_parser().save(folder)
+    return folder
+
+
 @pytest.fixture(scope="session")
 def trained(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A model trained on the embedded treebank as `rnnparse train` does it, defaults and all."""

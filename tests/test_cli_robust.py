@@ -17,20 +17,11 @@ from rnnparse.cli import app, main
 from rnnparse.errors import ConfigError
 from rnnparse.trees.sources import open_text
 from tests.fuzz.commands import command, strict_json
-from tests.small_parser import small_parser
 from tests.training.runs import TINY, run, write_treebank
 
 TREE = "(TOP (S (NP (PRP They)) (VP (VBD ate)) (. .)))\n"
 SUBCOMMANDS = [[], ["train"], ["parse"], ["evaluate"], ["evalb"], ["info"], ["study"]]
 SUBCOMMANDS += [["study", name] for name in ("run", "range", "show", "report")]
-
-
-@pytest.fixture(scope="module")
-def model(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A small model; a folder of its own for every module."""
-    folder = tmp_path_factory.mktemp("robust") / "model"
-    small_parser().save(folder)
-    return folder
 
 
 def refused(

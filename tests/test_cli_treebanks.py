@@ -14,16 +14,8 @@ from rnnparse.evaluation import EvalbParams, evaluate_files
 from rnnparse.trees.brackets import format_tree, load_trees
 from rnnparse.trees.cleaning import words
 from tests.grammar.small import trees
-from tests.small_parser import small_parser
 
 EMPTY = "( (S (NP-SBJ (-NONE- *pro*)) (VP (-NONE- *?*))) )"
-
-
-@pytest.fixture(scope="module")
-def model(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    folder = tmp_path_factory.mktemp("small") / "model"
-    small_parser().save(folder)
-    return folder
 
 
 def evaluation(capsys: pytest.CaptureFixture[str], *arguments: object) -> tuple[dict, str]:

@@ -11,6 +11,8 @@ from types import ModuleType
 
 import pytest
 
+from tests.test_imports import loaded_after
+
 ROOT = Path(__file__).resolve().parents[1]
 PACKAGE = ROOT / "rnnparse"
 FACES = sorted(
@@ -36,12 +38,6 @@ def test_no_public_name_is_that_of_a_module(name: str) -> None:
     face = import_module(name)
     modules = {path.stem for path in Path(str(face.__file__)).parent.glob("*.py")}
     assert not modules - {"errors"} & set(face.__all__)
-
-
-def loaded_after(code: str) -> set[str]:
-    code += "\nimport sys; print(*sys.modules)"
-    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
-    return set(done.stdout.split("\n")[-2].split())
 
 
 def test_faces_load_nothing_before_a_name_is_used() -> None:

@@ -21,13 +21,6 @@ PROGRAM = [sys.executable, "-m", "rnnparse"]
 LINE = r"rnnparse: error: out of memory[^\n]*\n"
 
 
-@pytest.fixture(scope="module")
-def model(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    folder = tmp_path_factory.mktemp("memory") / "model"
-    small_parser().save(folder)
-    return folder
-
-
 def limited(
     megabytes: int, command: list[str], lines: str = "", **options: object
 ) -> tuple[int, str, str]:

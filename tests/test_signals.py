@@ -14,20 +14,12 @@ from pathlib import Path
 import pytest
 
 from rnnparse.trees.embedded import embedded_treebank
-from tests.small_parser import small_parser
 
 pytestmark = pytest.mark.skipif(os.name != "posix", reason="there are no signals")
 PROGRAM = [sys.executable, "-m", "rnnparse"]
 STATUS = {signal.SIGINT: 130, signal.SIGTERM: 143}
 LONG = "They ate udon with forks and saw the man with a telescope " * 80  # seconds in one kernel
 SECONDS = 2.0
-
-
-@pytest.fixture(scope="module")
-def model(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    folder = tmp_path_factory.mktemp("signals") / "model"
-    small_parser().save(folder)
-    return folder
 
 
 def start(command: list[str], lines: str = "") -> subprocess.Popen[str]:

@@ -13,6 +13,7 @@ import signal
 import sys
 import threading
 from collections.abc import Callable, Iterator
+from typing import Any
 
 GRACE = 1.5  # seconds from the signal to the end of the process at the latest
 STUDY_GRACE = 30.0  # the same for studies, which end their workers first
@@ -61,16 +62,22 @@ def interruptible(
     if threading.current_thread() is not threading.main_thread():  # which alone has signals
         yield
         return
+    with handling(interruption.interrupt), _watch(interruption, last_words, grace):
+        yield
+
+
+@contextlib.contextmanager
+def handling(handler: Callable[[int, Any], None]) -> Iterator[None]:
+    """Let a handler take the signals, except ignored ones; then restore what took them before."""
     before = {number: signal.getsignal(number) for number in (signal.SIGINT, signal.SIGTERM)}
-    for number, handler in before.items():
-        if handler is not signal.SIG_IGN:
-            signal.signal(number, interruption.interrupt)
-    try:
-        with _watch(interruption, last_words, grace):
-            yield
-    finally:
-        for number, handler in before.items():
+    for number, usual in before.items():
+        if usual is not signal.SIG_IGN:
             signal.signal(number, handler)
+    try:
+        yield
+    finally:
+        for number, usual in before.items():
+            signal.signal(number, usual)
 
 
 @contextlib.contextmanager

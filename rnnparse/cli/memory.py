@@ -19,6 +19,8 @@ import threading
 import traceback
 from collections.abc import Callable, Iterator
 
+from rnnparse.cli.interruption import handling
+
 try:
     import resource
 except ImportError:  # Windows
@@ -142,12 +144,5 @@ def _passing_on(child: int) -> Iterator[None]:
         with contextlib.suppress(ProcessLookupError):
             os.kill(child, number)
 
-    before = {number: signal.getsignal(number) for number in (signal.SIGINT, signal.SIGTERM)}
-    for number, handler in before.items():
-        if handler is not signal.SIG_IGN:
-            signal.signal(number, pass_on)
-    try:
+    with handling(pass_on):
         yield
-    finally:
-        for number, handler in before.items():
-            signal.signal(number, handler)

@@ -1,4 +1,4 @@
-"""Where two sets of trees differ: by label, by length, bracket by bracket, and by chance or not."""
+"""Where two sets of trees differ: by label, by length, and by chance or not."""
 
 from __future__ import annotations
 
@@ -73,11 +73,11 @@ def by_label(
     Raises:
         TreebankError: the numbers of trees differ, or a tree is malformed.
     """
-    params = replace(_or_collins(params), labeled=True)
+    params = replace(params or EvalbParams.collins(), labeled=True)
     group = _label_groups(params)
     counts: dict[str, Counter[str]] = {"gold": Counter(), "test": Counter(), "matched": Counter()}
     members: dict[str, set[str]] = {}
-    for _, _, ours, theirs in _valid_pairs(gold, test, params):
+    for ours, theirs in _valid_pairs(gold, test, params):
         for side, spans in (("gold", ours), ("test", theirs)):
             for label, _, _ in spans:
                 name = group.get(label, label)
@@ -170,20 +170,16 @@ def paired_bootstrap(
     return BootstrapResult(**vars(result), sentences=len(pairs), samples=samples)
 
 
-def _or_collins(params: EvalbParams | None) -> EvalbParams:
-    return EvalbParams.collins() if params is None else params
-
-
 def _valid_pairs(
     gold: Sequence[Tree], test: Sequence[Tree], params: EvalbParams
-) -> Iterator[tuple[int, list[str], list[Span], list[Span]]]:
-    """Number, words, gold and test brackets of each sentence that EVALB scores."""
+) -> Iterator[tuple[list[Span], list[Span]]]:
+    """The gold and test brackets of each sentence that EVALB scores."""
     if len(gold) != len(test):
         raise TreebankError(f"{len(gold)} gold trees and {len(test)} test trees do not pair up")
     for number, (ours, theirs) in enumerate(zip(gold, test, strict=True), start=1):
         left, right = read_pair(ours, theirs, params, number)
         if right.words and not find_mismatch(left, right, params):
-            yield number, left.words, left.spans(params), right.spans(params)
+            yield left.spans(params), right.spans(params)
 
 
 def _label_groups(params: EvalbParams) -> dict[str, str]:

@@ -62,7 +62,11 @@ def _check_rules(pcfg: Pcfg) -> None:
 
 
 def _check_sums(pcfg: Pcfg) -> None:
-    """The probabilities of a symbol's rules sum to at most 1, and to 1 if it has no link."""
+    """A symbol's rules, apart from its link, have probabilities that sum to at most 1.
+
+    With the link they sum to at least 1. Without one they may sum to less, since back-offs leave
+    out rare rules.
+    """
     size = len(pcfg.symbols)
     own = ~pcfg.link
     total = np.bincount(pcfg.binary[:, 0], np.exp(pcfg.binary_logp), size)

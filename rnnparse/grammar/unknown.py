@@ -101,12 +101,13 @@ def train_tagger(
         seed: random seed of the order of the samples.
     """
     ordered = sorted(samples)
-    names = sorted({f for word, first, _ in ordered for f in form_features(word, first)})
+    features = [form_features(word, first) for word, first, _ in ordered]
+    names = sorted(set().union(*features))
     number = {name: i for i, name in enumerate(names)}
     if vectors is None:
         vectors = WordVectors((), np.zeros((0, 0), np.float32))
     rows = vectors.index()
-    lists = [[number[f] for f in form_features(word, first)] for word, first, _ in ordered]
+    lists = [[number[f] for f in some] for some in features]
     weights = fit_softmax(
         np.cumsum([0] + [len(x) for x in lists]).astype(np.int64),
         np.array([f for x in lists for f in x], np.int32),

@@ -11,7 +11,7 @@ from collections.abc import Callable
 
 import numpy as np
 
-from rnnparse.losses.names import OBJECTIVES, TIES
+from rnnparse.losses.names import TIES
 
 Weights = tuple[np.ndarray, np.ndarray]
 
@@ -142,12 +142,11 @@ def _softmax(scores: np.ndarray, mask: np.ndarray) -> Weights:
     return exponentials / total, (np.log(total) + top)[:, 0]
 
 
-_WEIGHTS: tuple[Callable[..., Weights], ...] = (
-    hinge_weights,
-    squared_hinge_weights,
-    perceptron_weights,
-    log_likelihood_weights,
-    risk_weights,
-)
-WEIGHTS = dict(zip(OBJECTIVES, _WEIGHTS, strict=True))
-"""The function of each objective."""
+WEIGHTS: dict[str, Callable[..., Weights]] = {
+    "hinge": hinge_weights,
+    "squared-hinge": squared_hinge_weights,
+    "perceptron": perceptron_weights,
+    "mmi": log_likelihood_weights,
+    "risk": risk_weights,
+}
+"""The function of each of `rnnparse.losses.names.OBJECTIVES`."""

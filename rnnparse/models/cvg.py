@@ -89,7 +89,7 @@ class CVG(keras.Model):
 
         Args:
             batch: B sentences, as NumPy arrays.
-            objective: one of `rnnparse.losses.score_gradients.OBJECTIVES`.
+            objective: one of `rnnparse.losses.names.OBJECTIVES`.
             kappa: the margin for each wrong labelled span.
             tie: see `rnnparse.losses.score_gradients.hinge_weights`.
             l2: λ of λ/2 (‖W‖² + ‖v‖²), which excludes word vectors.

@@ -29,7 +29,7 @@ def loss_of_scores(
     Args:
         batch: B sentences, T candidates; `batch.cost` is the margin for κ = 1.
         scores: float [T].
-        objective: one of `rnnparse.losses.score_gradients.WEIGHTS`.
+        objective: one of `rnnparse.losses.names.OBJECTIVES`.
         kappa: κ, the margin for each wrong labelled span.
         tie: see `rnnparse.losses.score_gradients.hinge_weights`.
 

@@ -21,8 +21,6 @@ from rnnparse.errors import ConfigError
 MOVING_AVERAGE = "_model_variables_moving_average"
 """Name of the slots for the moving averages of the weights, with `use_ema`."""
 
-_WRAPPERS = (keras.optimizers.LossScaleOptimizer, keras.optimizers.MultiOptimizer)
-
 
 def variable_path(variable: Any) -> str:
     """The path of a Keras variable, or the name of a TensorFlow variable."""

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from itertools import chain, count
 from pathlib import Path
 
 import numpy as np
@@ -12,7 +12,7 @@ from rnnparse.models.frozen_weights import check_fields
 from rnnparse.parser_study.shared_forests import read_problem
 from rnnparse.study.lr_range_test import HIGH, LOW, UPDATES, Sweep, sweep
 from rnnparse.study.range_result import RangeTest
-from rnnparse.training.trainer import check_optimizer
+from rnnparse.training.trainer import check_optimizer, minibatches
 
 
 def parser_range_test(
@@ -42,7 +42,8 @@ def parser_range_test(
     problem = read_problem(path, config).problem
     model = CVG(problem.initial, config.engine)
     step = GradientStep(model, config, problem.frozen(config.freeze))
-    batches = _batches(len(problem.store), config)
+    epochs = (minibatches(len(problem.store), config, epoch) for epoch in count())
+    batches = chain.from_iterable(epochs)
 
     def update(rate: float) -> float:
         step.optimizer.learning_rate = rate
@@ -59,13 +60,3 @@ def check_range_test(
     check_optimizer(config)
     check_fields(config.freeze)
     Sweep(low, high, updates)
-
-
-def _batches(sentences: int, config: TrainingConfig) -> Iterator[np.ndarray]:
-    """The minibatches of a training run, without end."""
-    epoch = 0
-    while True:
-        order = np.random.default_rng([config.seed, 1, epoch]).permutation(sentences)
-        for start in range(0, sentences, config.batch_size):
-            yield order[start : start + config.batch_size]
-        epoch += 1

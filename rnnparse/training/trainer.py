@@ -132,6 +132,13 @@ def _running_mean(state: TrainingState) -> Parameters:
     )
 
 
+def minibatches(sentences: int, config: TrainingConfig, epoch: int) -> Iterator[np.ndarray]:
+    """The numbers of the sentences of each step of an epoch; they depend on the seed alone."""
+    order = np.random.default_rng([config.seed, 1, epoch]).permutation(sentences)
+    for start in range(0, sentences, config.batch_size):
+        yield order[start : start + config.batch_size]
+
+
 def _epoch(
     step: GradientStep,
     store: ForestDataset,
@@ -147,19 +154,17 @@ def _epoch(
     """
     entry: dict[str, Any] = {}
     penalty = step.model.penalty(config.l2)
-    order = np.random.default_rng([config.seed, 1, epoch]).permutation(len(store))
     losses = np.zeros(len(store), np.float64)
     bar = tqdm(
         total=len(store), desc=f"{what} epoch {epoch + 1}", unit="sentence", disable=not progress
     )
     with bar:
-        for start in range(0, len(order), config.batch_size):
-            sentences = order[start : start + config.batch_size]
+        for place, sentences in enumerate(minibatches(len(store), config, epoch)):
             losses[sentences] = step(store.batch(sentences))
             bar.update(len(sentences))
             mean = float(losses[sentences].mean())
             bar.set_postfix(loss=f"{mean:.3f}", refresh=False)
-            if epoch == 0 and start == 0:
+            if epoch == 0 and place == 0:
                 entry["initial_objective"] = mean + penalty
             if not math.isfinite(mean):
                 break

@@ -171,15 +171,7 @@ def words(tree: Tree) -> list[str]:
 
 def tags(tree: Tree) -> list[str]:
     """The part-of-speech tags in order."""
-    labels = []
-    pending = [tree]
-    while pending:
-        node = pending.pop()
-        if _is_preterminal(node):
-            labels.append(node.label())
-        else:
-            pending.extend(child for child in reversed(node) if isinstance(child, Tree))
-    return labels
+    return [node.label() for node in _preterminals(tree)]
 
 
 def set_words(tree: Tree, words: Iterable[str]) -> None:
@@ -189,13 +181,19 @@ def set_words(tree: Tree, words: Iterable[str]) -> None:
         ValueError: there are fewer words than the tree has.
     """
     following = iter(words)
+    for node in _preterminals(tree):
+        word = next(following, None)
+        if word is None:
+            raise ValueError("there are fewer words than the tree has")
+        node[0] = word
+
+
+def _preterminals(tree: Tree) -> Iterator[Tree]:
+    """The nodes above the words, in order."""
     pending = [tree]
     while pending:
         node = pending.pop()
         if _is_preterminal(node):
-            word = next(following, None)
-            if word is None:
-                raise ValueError("there are fewer words than the tree has")
-            node[0] = word
+            yield node
         else:
             pending.extend(child for child in reversed(node) if isinstance(child, Tree))

@@ -8,6 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from scipy.special import logsumexp, softmax
 
+from rnnparse.losses.names import OBJECTIVES
 from rnnparse.losses.score_gradients import TIES, WEIGHTS
 
 Case = tuple[np.ndarray, np.ndarray, np.ndarray, np.ndarray]
@@ -134,3 +135,7 @@ def test_subgradients_lie_below_the_loss_at_ties_too(
 def test_unknown_tie_rules_are_refused(name: str) -> None:
     with pytest.raises(ValueError, match="unknown tie rule 'last'"):
         WEIGHTS[name](*random_case(0), tie="last")
+
+
+def test_every_objective_of_the_settings_has_its_function() -> None:
+    assert tuple(WEIGHTS) == OBJECTIVES

@@ -5,6 +5,7 @@ from __future__ import annotations
 import tempfile
 from collections.abc import Callable
 from dataclasses import replace
+from functools import lru_cache
 from pathlib import Path
 from typing import Any
 
@@ -17,6 +18,9 @@ from rnnparse.training.dev_selection import DevSet, select_epochs
 from rnnparse.training.prepare import Lists, Problem, make_lists, make_problem
 from rnnparse.training.trainer import training_epochs
 from tests.grammar.small import trees
+
+COUNT = 24
+"""Sentences of `problem`."""
 
 
 def small_config(**settings: Any) -> TrainingConfig:
@@ -64,3 +68,14 @@ def train_network(
     for after in select_epochs(training, dev, config, state.history):
         on_epoch(after)
     return state
+
+
+@lru_cache(maxsize=1)
+def problem() -> Problem:
+    return small_problem(COUNT, jackknife=3)
+
+
+def run(config: TrainingConfig, **more: Any) -> TrainingState:
+    frozen = problem().frozen(config.freeze)
+    arguments = {"frozen": frozen, **more}
+    return train_network(problem().initial, problem().store, None, config, **arguments)

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-from functools import lru_cache
 from itertools import pairwise
 from pathlib import Path
 from typing import Any
@@ -20,28 +19,13 @@ from rnnparse.models.forest_dataset import ForestDataset
 from rnnparse.models.parameters import Parameters
 from rnnparse.models.scorer import Scorer
 from rnnparse.training.checkpoint import TrainingState, load_state, save_state
-from rnnparse.training.prepare import Problem
 from rnnparse.training.training_step import GradientStep
-from tests.training.problems import small_config, small_problem, train_network
+from tests.training.problems import COUNT, problem, run, small_config, train_network
 from tests.training.runs import logs, model_bytes, write_treebank
 from tests.training.runs import run as run_all
 
 # After _tensorflow, so that TensorFlow starts quietly.
 from rnnparse.losses.structured import structured_hinge  # isort: skip
-
-COUNT = 24
-
-
-@lru_cache(maxsize=1)
-def problem() -> Problem:
-    return small_problem(COUNT, jackknife=3)
-
-
-def run(config: TrainingConfig, **more: Any) -> TrainingState:
-    frozen = problem().frozen(config.freeze)
-    arguments = {"frozen": frozen, **more}
-    return train_network(problem().initial, problem().store, None, config, **arguments)
-
 
 def without_seconds(state: TrainingState) -> list[dict[str, Any]]:
     return [{**entry, "seconds": 0} for entry in state.history]

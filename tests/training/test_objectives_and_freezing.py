@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from functools import lru_cache
 from pathlib import Path
 from typing import Any
 
@@ -19,21 +18,9 @@ from rnnparse.models.parameters import Parameters
 from rnnparse.training.checkpoint import TrainingState, load_state, save_state
 from rnnparse.training.dev_selection import score_all
 from rnnparse.training.pipeline import train
-from rnnparse.training.prepare import Problem
 from rnnparse.training.training_step import GradientStep
-from tests.training.problems import small_config, small_problem, train_network
+from tests.training.problems import problem, run, small_config
 from tests.training.runs import write_treebank
-
-
-@lru_cache(maxsize=1)
-def problem() -> Problem:
-    return small_problem(24, jackknife=3)
-
-
-def run(config: TrainingConfig, **more: Any) -> TrainingState:
-    frozen = problem().frozen(config.freeze)
-    arguments = {"frozen": frozen, **more}
-    return train_network(problem().initial, problem().store, None, config, **arguments)
 
 
 def moved(state: TrainingState, name: str) -> np.ndarray:

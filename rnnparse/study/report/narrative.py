@@ -32,7 +32,8 @@ _MOST_FAILURES = 20
 
 @dataclass(frozen=True)
 class Trait:
-    """Values of axes that so many of some configurations share; "whole" for whole batches."""
+    """Values of axes that so many of some configurations share; "whole batches" for batches of all
+    examples."""
 
     count: int
     total: int
@@ -212,11 +213,13 @@ def edge(
 ) -> Iterator[Finding]:
     """Whether a value is the highest or lowest of those tried, and which value to try next.
 
+    Neither 0 beside positive values nor a batch of all examples counts as an edge.
+
     Args:
         name: of the axis. value: the best. tried: all values.
         size: how many examples there are, or None; no batch is larger.
         lower_rate: whether the diagnosis asks for a lower rate; then the highest rate
-            does not count as an edge, nor 0 beside positive values, nor a batch of all examples.
+            does not count as an edge.
     """
     numbers = sorted({in_effect(name, other, size) for other in tried})
     value = in_effect(name, value, size)

@@ -8,10 +8,8 @@ from collections.abc import Iterator, Sequence
 from functools import cached_property
 from typing import Any
 
-from scipy.special import stdtrit
-
 from rnnparse.study.diagnosis import EVIDENCE, LABELS, RULES
-from rnnparse.study.diagnosis.statistics import bin_edges, downsample
+from rnnparse.study.diagnosis.statistics import bin_edges, downsample, student_quantile
 from rnnparse.study.records import canonical
 from rnnparse.study.report.formatting import TITLES
 from rnnparse.study.report.layout import first_drawn, laid_out, map_axes
@@ -82,7 +80,7 @@ class ReportData:
             ],
             "varying": results.varying,
             "seeds": seeds,
-            "quantiles": [round(float(stdtrit(n, 0.975)), 3) for n in range(1, len(seeds))],
+            "quantiles": [round(student_quantile(n), 3) for n in range(1, len(seeds))],
             "labels": LABELS,
             "rules": RULES,
             "statuses": STATUSES,

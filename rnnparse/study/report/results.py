@@ -13,12 +13,12 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-from scipy.special import stdtrit
 
 from rnnparse.errors import StudyError
 from rnnparse.study.curve import OBJECTIVES
 from rnnparse.study.diagnosis import LABELS, Diagnosis, diagnose_all
 from rnnparse.study.diagnosis.comparison import examples, in_effect
+from rnnparse.study.diagnosis.statistics import student_quantile
 from rnnparse.study.manifest import read_study
 from rnnparse.study.records import RecordFile, canonical, data_hash
 from rnnparse.study.report.formatting import score_text, with_title
@@ -140,7 +140,7 @@ class Results:
         if n < 2:
             return Score(values[0] if values else None, None)
         error = float(np.std(values, ddof=1)) / math.sqrt(n)
-        return Score(math.fsum(values) / n, float(stdtrit(n - 1, 0.975)) * error)
+        return Score(math.fsum(values) / n, student_quantile(n - 1) * error)
 
     def _best_of(self, settings: Sequence[Setting]) -> Setting | None:
         scored = [setting for setting in settings if setting.mean is not None]
@@ -327,7 +327,8 @@ def numbers(epoch: Record) -> Iterator[tuple[str, float | None]]:
 def series(record: Record, kind: str) -> Mapping[str, Sequence[float | None]]:
     """The curves of a record by name: of its `updates`, or of its `epochs`."""
     if kind == "updates":
-        return record["updates"]  # type: ignore[no-any-return]
+        updates: Mapping[str, Sequence[float | None]] = record["updates"]
+        return updates
     epochs = [dict(numbers(epoch)) for epoch in record["epochs"]]
     names = dict.fromkeys(name for epoch in epochs for name in epoch)
     curves = {name: [epoch.get(name) for epoch in epochs] for name in names}
