@@ -5,11 +5,13 @@ from __future__ import annotations
 import operator
 from collections.abc import Iterable, Iterator, Mapping, Set
 from itertools import islice
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
-from nltk.tree import Tree
-
+from rnnparse.trees.node import is_nltk_tree
 from rnnparse.trees.tokenizer import tokenize
+
+if TYPE_CHECKING:
+    from nltk.tree import Tree
 
 LONGEST = 1000
 """Most tokens in a sentence. Parsing time grows with the cube of the length and memory with its
@@ -59,9 +61,9 @@ def _given_tokens(sentence: Any) -> list[str]:
     tokens = list(islice(sentence, LONGEST + 1))
     for number, token in enumerate(tokens, start=1):
         if not isinstance(token, str):
-            hint = (
-                "; to parse the words of a tree, pass tree.leaves()" if _is_tree(sentence) else ""
-            )
+            hint = ""
+            if is_nltk_tree(sentence):
+                hint = "; to parse the words of a tree, pass tree.leaves()"
             raise TypeError(f"tokens must be strings, but token {number} is {_type(token)}{hint}")
     return tokens
 
@@ -116,7 +118,7 @@ def whole_number(value: Any, name: str, minimum: int = 1) -> int:
 
 def require_tree(tree: Any, what: str = "the argument") -> Tree:
     """The tree; TypeError if it is not an `nltk.Tree`."""
-    if isinstance(tree, Tree):
+    if is_nltk_tree(tree):
         return tree
     hint = ": use Tree.fromstring(…)" if isinstance(tree, str) else ""
     raise TypeError(f"{what} must be an nltk.Tree, not {_type(tree)}{hint}")
@@ -124,15 +126,11 @@ def require_tree(tree: Any, what: str = "the argument") -> Tree:
 
 def require_trees(trees: Any) -> list[Tree]:
     """The trees in a list; TypeError if they are not a sequence of `nltk.Tree`."""
-    if isinstance(trees, (str, bytes, Tree)) or not isinstance(trees, Iterable):
-        hint = ": put it in a list" if isinstance(trees, Tree) else ""
+    if isinstance(trees, (str, bytes)) or is_nltk_tree(trees) or not isinstance(trees, Iterable):
+        hint = ": put it in a list" if is_nltk_tree(trees) else ""
         raise TypeError(f"rerank expects a sequence of nltk.Tree, not {_type(trees)}{hint}")
     return [require_tree(tree, f"tree {number}") for number, tree in enumerate(trees, start=1)]
 
 
 def _type(value: object) -> str:
     return type(value).__name__
-
-
-def _is_tree(value: object) -> bool:
-    return isinstance(value, Tree)

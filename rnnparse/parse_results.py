@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-
-from nltk.tree import Tree
+from typing import TYPE_CHECKING
 
 from rnnparse.trees.brackets import format_tree
+
+if TYPE_CHECKING:
+    from nltk.tree import Tree
 
 
 @dataclass(frozen=True)

@@ -6,14 +6,13 @@ import os
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
-from nltk.tree import Tree
 
 from rnnparse.config import with_present_names
 from rnnparse.inference.decoder import Decoder
-from rnnparse.inference.forest import Forest, ForestBuilder, candidate_tree
+from rnnparse.inference.forest import Forest, ForestBuilder, candidate_as
 from rnnparse.input_sentences import (
     require_tree,
     require_trees,
@@ -25,13 +24,18 @@ from rnnparse.input_sentences import (
 from rnnparse.model_folder import FORMAT_VERSION, Model, load_model, save_model
 from rnnparse.models.forest_dataset import ForestDataset
 from rnnparse.models.scorer import Scorer
-from rnnparse.nltk_parser import NltkParser
 from rnnparse.parse_results import NodeScore, ParseResult, ScoredTree
 from rnnparse.threads import in_order
 from rnnparse.trees.binarization import binarize, post_order_labels
 from rnnparse.trees.brackets import unescape_token
 from rnnparse.trees.cleaning import clean, words
+from rnnparse.trees.node import Node
 from rnnparse.trees.style import AS_GIVEN
+
+if TYPE_CHECKING:
+    from nltk.tree import Tree
+
+    from rnnparse.nltk_parser import NltkParser
 
 CHUNK = 16  # sentences in one task of a thread
 WINDOW = 512  # sentences held at a time and shared among threads
@@ -93,8 +97,10 @@ class Parser(Model):
         Raises:
             TypeError, ValueError: as `parse`; or `n_best` is not a whole number of at least 1.
         """
+        from nltk.tree import Tree
+
         wanted = self.candidates if n_best is None else whole_number(n_best, "n_best")
-        result = self._parse(sentence, wanted, max(wanted, self.candidates), "cvg")
+        result = self._parse(sentence, wanted, max(wanted, self.candidates), "cvg", Tree)
         if isinstance(result, Exception):
             raise result
         return list(result.trees)
@@ -129,6 +135,20 @@ class Parser(Model):
         Raises:
             TypeError, ValueError: a wrong argument, at once; with `errors="raise"` as `parse`.
         """
+        from nltk.tree import Tree
+
+        return self._parse_many(sentences, Tree, n_best, candidates, scorer, n_jobs, errors)
+
+    def _parse_many(
+        self,
+        sentences: Iterable[str | Iterable[str]],
+        tree_type: type,
+        n_best: int,
+        candidates: int | None,
+        scorer: str,
+        n_jobs: int,
+        errors: str,
+    ) -> Iterator[ParseResult]:
         for value, known, name in ((scorer, SCORERS, "scorer"), (errors, ERRORS, "errors")):
             if value not in known:
                 raise ValueError(f"{name} must be one of {', '.join(known)}, not {value!r}")
@@ -137,7 +157,7 @@ class Parser(Model):
         listed = max(wanted, listed) if scorer == "cvg" else wanted
 
         def parse_part(part: list[Any]) -> list[ParseResult | Exception]:
-            return [self._parse(sentence, wanted, listed, scorer) for sentence in part]
+            return [self._parse(sentence, wanted, listed, scorer, tree_type) for sentence in part]
 
         return _results(parse_part, sentence_iterator(sentences), threads, errors == "keep")
 
@@ -151,6 +171,8 @@ class Parser(Model):
             texts: raw text or tokens of one sentence each; any iterable.
             n_jobs: threads; 0 or -1 for one per processor core.
         """
+        from nltk.tree import Tree
+
         for result in self.parse_many(texts, n_jobs=n_jobs):
             yield result.trees[0].tree if result.trees else Tree("", [])
 
@@ -164,7 +186,7 @@ class Parser(Model):
             yield (scored.tree for scored in result.trees)
 
     def _parse(
-        self, sentence: Any, n_best: int, candidates: int, scorer: str
+        self, sentence: Any, n_best: int, candidates: int, scorer: str, tree_type: type
     ) -> ParseResult | TypeError | ValueError:
         """The result of one sentence, or the error if the sentence cannot be parsed."""
         try:
@@ -180,7 +202,7 @@ class Parser(Model):
         names = self.grammar.pcfg.categories
         trees = tuple(
             ScoredTree(
-                candidate_tree(parse.forest, int(r), written, names),
+                candidate_as(tree_type, parse.forest, int(r), written, names),
                 float(total[r]),
                 float(logp[r]),
                 float(rnn[r]),
@@ -271,6 +293,8 @@ class Parser(Model):
 
     def as_nltk(self) -> NltkParser:
         """This parser with NLTK's interface: `parse`, `parse_sents`, `parse_all`, `parse_one`."""
+        from rnnparse.nltk_parser import NltkParser
+
         return NltkParser(self.parse_n_best)
 
     # -- files ---------------------------------------------------------------------------------
@@ -322,6 +346,18 @@ class Parser(Model):
 def load(path: str | os.PathLike[str]) -> Parser:
     """Read a model folder; see `Parser.load`."""
     return Parser.load(path)
+
+
+def parse_nodes(
+    parser: Parser,
+    sentences: Iterable[str | Iterable[str]],
+    *,
+    n_best: int = 1,
+    scorer: str = "cvg",
+    n_jobs: int = 1,
+) -> Iterator[ParseResult]:
+    """`Parser.parse_many` for the command line; trees are of type `rnnparse.trees.node.Node`."""
+    return parser._parse_many(sentences, Node, n_best, None, scorer, n_jobs, "keep")
 
 
 def _results(

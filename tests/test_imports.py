@@ -181,6 +181,59 @@ def test_scoring_does_not_wait_for_nltk_or_numba() -> None:
     assert not {"nltk", "numba", "tensorflow"} & loaded
 
 
+COMMANDS = {
+    "parse": ["parse", "MODEL", "sentences"],
+    "evaluate": ["evaluate", "MODEL", "treebanks/dev.mrg", "--out", "parsed.mrg", "--attachments"],
+    "info": ["info", "MODEL"],
+}
+
+
+@pytest.mark.parametrize("command", COMMANDS)
+def test_commands_do_not_wait_for_nltk(command: str, model: Path, tmp_path: Path) -> None:
+    sentences, parsed = tmp_path / "sentences", tmp_path / "parsed.mrg"
+    sentences.write_text("They ate udon with forks.\n")
+    places = {"MODEL": model, "sentences": sentences, "parsed.mrg": parsed}
+    arguments = [str(places.get(word, word)) for word in COMMANDS[command]]
+    loaded = loaded_after(f"from rnnparse.cli import main; assert main({arguments}) == 0")
+    assert "rnnparse.model_folder" in loaded
+    assert not {"nltk", "scipy.stats", "tensorflow"} & loaded
+
+
+TREES_OF_USERS = """
+import rnnparse, sys
+from rnnparse.trees import binarize, clean
+parser = rnnparse.load(sys.argv[1])
+assert ("nltk" in sys.modules) == (sys.argv[2] == "before")
+if sys.argv[2] == "after":
+    made = [parser.parse("They ate udon."), rnnparse.load_trees(sys.argv[3])[0]]
+    assert "nltk" in sys.modules
+import nltk, pickle
+if sys.argv[2] != "after":
+    made = [parser.parse("They ate udon."), rnnparse.load_trees(sys.argv[3])[0]]
+made.append(nltk.tree.ParentedTree.convert(made[0]))
+made += [clean(tree) for tree in made]
+made += [binarize(tree, parser.grammar.heads) for tree in made]
+made += [parser.rerank([made[0]])[0].tree, *next(parser.parse_sents(["They ate udon."]))]
+for tree in made:
+    assert isinstance(tree, nltk.Tree) and tree.leaves() == list(made[0].leaves()), tree
+    assert all(isinstance(part, nltk.Tree) for part in tree.subtrees())
+    assert pickle.loads(pickle.dumps(tree)) == tree
+"""
+
+
+@pytest.mark.parametrize("order", ["before", "between", "after"])
+def test_users_get_trees_of_nltk_whenever_they_import_it(
+    order: str, model: Path, tmp_path: Path
+) -> None:
+    bank = tmp_path / "bank"
+    bank.write_text("(TOP (S (NP (PRP They)) (VP (VBD ate) (NP (NN udon))) (. .)))\n")
+    code = "import nltk\n" + TREES_OF_USERS if order == "before" else TREES_OF_USERS
+    done = subprocess.run(
+        [sys.executable, "-c", code, str(model), order, str(bank)], capture_output=True, text=True
+    )
+    assert done.returncode == 0, done.stderr
+
+
 def test_setup_lists_every_package() -> None:
     setup = configparser.ConfigParser()
     setup.read(ROOT / "setup.cfg")

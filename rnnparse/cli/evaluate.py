@@ -159,15 +159,14 @@ def _read_gold(path: str, style: TreebankStyle) -> _Gold:
 
     The parser's trees have the root TOP, which the COLLINS parameters delete.
     """
-    from nltk.tree import Tree
-
     from rnnparse.trees.cleaning import ROOT, prune
     from rnnparse.trees.corpus import read_clean
+    from rnnparse.trees.node import Node
     from rnnparse.trees.scanner import ROOT_LABELS
 
     gold = _Gold([], [])
     for tree, cleaned in read_clean(path, style, keep_empty=True):
-        pruned = prune(tree, style) or Tree(ROOT, [])
+        pruned = prune(tree, style) or Node(ROOT, [])
         if pruned.label() in ROOT_LABELS:
             pruned.set_label(ROOT)
         gold.trees.append(pruned)
@@ -179,18 +178,18 @@ def _read_gold(path: str, style: TreebankStyle) -> _Gold:
 
 def _parse(args: argparse.Namespace, gold: _Gold) -> tuple[list[Tree], dict[str, Any]]:
     """The best tree of each sentence, and how the parsing went."""
-    from nltk.tree import Tree
     from tqdm import tqdm
 
-    from rnnparse.parser import load
+    from rnnparse.parser import load, parse_nodes
     from rnnparse.trees.cleaning import set_words, words
+    from rnnparse.trees.node import Node
 
     model = load(args.model)
     started = time.perf_counter()
     places = [place for place, tree in enumerate(gold.cleaned) if tree is not None]
     sentences = [words(tree) for tree in gold.cleaned if tree is not None]
-    results = model.parse_many(sentences, scorer=args.scorer, n_jobs=args.jobs)
-    test, glued, failed = [Tree("", []) for _ in gold.trees], [], {}
+    results = parse_nodes(model, sentences, scorer=args.scorer, n_jobs=args.jobs)
+    test, glued, failed = [Node("", []) for _ in gold.trees], [], {}
     progress = tqdm(results, total=len(sentences), unit=" sentences", disable=None)
     for place, sentence, result in zip(places, sentences, progress, strict=True):
         if result.error is not None:
@@ -314,11 +313,12 @@ def _attachments(gold: list[Tree | None], test: list[Tree]) -> Part:
 def _against(args: argparse.Namespace, gold: list[Tree], evaluation: Evaluation) -> Part:
     from rnnparse.evaluation import evaluate
     from rnnparse.evaluation.report import paired_bootstrap
-    from rnnparse.trees.brackets import load_trees
+    from rnnparse.trees.brackets import load_as
+    from rnnparse.trees.node import Node
     from rnnparse.trees.style import TreebankStyle
 
     # Strict and with empty trees: skipping one would pair the others with wrong gold trees.
-    trees = load_trees(args.against, style=TreebankStyle(strict=True), keep_empty=True)
+    trees = load_as(Node, args.against, TreebankStyle(strict=True), keep_empty=True)
     other = evaluate(gold, trees, evaluation.params)
     result = paired_bootstrap(evaluation, other, seed=args.seed)
     rows = [

@@ -121,9 +121,11 @@ def run(args: argparse.Namespace) -> int:
 def _answers(model: Parser, args: argparse.Namespace) -> Iterator[_Answer]:
     """The results in the order of the lines; an empty line does not count as an error."""
     from rnnparse.input_sentences import NO_TOKEN
+    from rnnparse.parser import parse_nodes
 
     threads = args.jobs if args.jobs is not None else int(args.file == "-")
-    results = model.parse_many(
+    results = parse_nodes(
+        model,
         _sentences(args.file, args.tokenized),
         n_best=args.n_best or 1,
         scorer=args.scorer,

@@ -17,13 +17,14 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
-from typing import NamedTuple
-
-from nltk.tree import Tree
+from typing import TYPE_CHECKING, NamedTuple
 
 from rnnparse.errors import ConfigError
 from rnnparse.trees.binarization import INTERMEDIATE, outward_order
 from rnnparse.trees.heads import HeadTable
+
+if TYPE_CHECKING:
+    from nltk.tree import Tree
 
 SPLITS = (
     "parent",  # phrases carry their parent's label

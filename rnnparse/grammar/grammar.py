@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from typing import TYPE_CHECKING
 
 import numpy as np
-from nltk.tree import Tree
 
 from rnnparse.errors import ConfigError, ModelError, TreebankError
 from rnnparse.grammar.annotate import SPLITS, Annotator, Rule, TaggedWord
@@ -17,6 +17,9 @@ from rnnparse.grammar.pcfg import Pcfg, estimate_rules
 from rnnparse.grammar.storage import grammar_from_arrays, grammar_to_arrays
 from rnnparse.grammar.unknown import WordVectors
 from rnnparse.trees.heads import HeadTable
+
+if TYPE_CHECKING:
+    from nltk.tree import Tree
 
 
 @dataclass(frozen=True, repr=False)

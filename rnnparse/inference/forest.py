@@ -4,14 +4,17 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
-from nltk.tree import Tree
 
 from rnnparse.array_invariants import FOREST, check
 from rnnparse.compiled import njit
 from rnnparse.trees.binarization import INTERMEDIATE, binarize
 from rnnparse.trees.heads import HeadTable
+
+if TYPE_CHECKING:
+    from nltk.tree import Tree
 
 
 @dataclass(frozen=True)
@@ -75,17 +78,30 @@ def candidate_tree(
     forest: Forest, candidate: int, tokens: Sequence[str], categories: Sequence[str]
 ) -> Tree:
     """One candidate as an n-ary `nltk.Tree` over the (escaped) tokens."""
+    from nltk.tree import Tree
+
+    return candidate_as(Tree, forest, candidate, tokens, categories)
+
+
+def candidate_as(
+    tree_type: type,
+    forest: Forest,
+    candidate: int,
+    tokens: Sequence[str],
+    categories: Sequence[str],
+) -> Any:
+    """`candidate_tree` as a tree of one type, `Node` or NLTK's `Tree`."""
     size = len(categories)
-    built: dict[int, list[Tree]] = {}  # a node's tree, or an intermediate node's children
+    built: dict[int, list[Any]] = {}  # a node's tree, or an intermediate node's children
     for v in nodes_of(forest, candidate):
         kids = [c for c in (forest.left[v], forest.right[v]) if c >= 0]
         children = [tree for c in kids for tree in built[c]]
         if forest.cat[v] >= size:
             built[v] = children
         elif kids:
-            built[v] = [Tree(categories[forest.cat[v]], children)]
+            built[v] = [tree_type(categories[forest.cat[v]], children)]
         else:
-            built[v] = [Tree(categories[forest.cat[v]], [tokens[forest.start[v]]])]
+            built[v] = [tree_type(categories[forest.cat[v]], [tokens[forest.start[v]]])]
     return built[int(forest.root[candidate])][0]
 
 

@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 from collections import Counter
-from typing import Protocol
+from typing import TYPE_CHECKING, Protocol
 
 import numpy as np
-from nltk.tree import Tree
 
 from rnnparse.compiled import njit
+from rnnparse.trees.node import is_tree
+
+if TYPE_CHECKING:
+    from nltk.tree import Tree
 
 
 class SpanForest(Protocol):
@@ -55,7 +58,7 @@ def labelled_spans(tree: Tree) -> list[tuple[str, int, int]]:
         node, start = pending.pop()
         if start >= 0:
             spans.append((node.label(), start, position))
-        elif not isinstance(node[0], Tree):
+        elif not is_tree(node[0]):
             position += 1
         else:
             pending.append((node, position))

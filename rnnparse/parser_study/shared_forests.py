@@ -6,9 +6,9 @@ import logging
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, fields, replace
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import numpy as np
-from nltk import Tree
 
 from rnnparse.array_invariants import COUNTS, check
 from rnnparse.config import TrainingConfig
@@ -23,6 +23,9 @@ from rnnparse.training.data import fingerprint, read_data
 from rnnparse.training.dev_selection import DevSet, f1_of
 from rnnparse.training.kbest_cache import cache_folder
 from rnnparse.training.prepare import Problem, head_table, make_lists, make_problem, start
+
+if TYPE_CHECKING:
+    from nltk.tree import Tree
 
 _LOG = logging.getLogger("rnnparse")
 _DECISIVE = ("candidates", "target", "jackknife", "prune_vectors", "seed")

@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import lru_cache
+from typing import TYPE_CHECKING
 
 import numpy as np
-from nltk.tree import Tree
 
 from rnnparse.evaluation.bracketing import trim_label
 from rnnparse.evaluation.evalb import spans
@@ -15,6 +15,9 @@ from rnnparse.evaluation.params import EvalbParams
 from rnnparse.inference.forest import Forest
 from rnnparse.losses.cost import span_costs
 from rnnparse.trees.cleaning import tags
+
+if TYPE_CHECKING:
+    from nltk.tree import Tree
 
 
 @dataclass(frozen=True)

@@ -5,9 +5,9 @@ from __future__ import annotations
 import hashlib
 import logging
 from collections.abc import Sequence
+from typing import TYPE_CHECKING
 
 import numpy as np
-from nltk.tree import Tree
 
 from rnnparse.config import TrainingConfig
 from rnnparse.errors import TreebankError
@@ -16,7 +16,11 @@ from rnnparse.models.vectors import read_vectors
 from rnnparse.trees.brackets import format_tree
 from rnnparse.trees.corpus import read_clean
 from rnnparse.trees.embedded import embedded_treebank
+from rnnparse.trees.node import Node
 from rnnparse.trees.style import DEFAULT_STYLE, TreebankStyle
+
+if TYPE_CHECKING:
+    from nltk.tree import Tree
 
 _LOG = logging.getLogger("rnnparse")
 HELD_OUT = 10  # without a dev set, one tree in so many is held out
@@ -28,7 +32,13 @@ def load_clean(source: str, style: TreebankStyle = DEFAULT_STYLE) -> list[Tree]:
     Raises:
         TreebankError: the treebank cannot be read, or has no tree with a word.
     """
-    pairs = read_clean(source, style)
+    from nltk.tree import Tree
+
+    return _load_clean(source, style, Tree)
+
+
+def _load_clean(source: str, style: TreebankStyle, tree_type: type = Node) -> list[Tree]:
+    pairs = read_clean(source, style, tree_type=tree_type)
     trees = [cleaned for _, cleaned in pairs if cleaned is not None]
     if not trees:
         raise TreebankError("expected at least one tree, found none", source)
@@ -43,13 +53,13 @@ def read_data(config: TrainingConfig) -> tuple[list[Tree], list[Tree], WordVecto
     """
     dev: list[Tree] = []
     if config.treebank is None:
-        trees = load_clean(str(embedded_treebank("train")))
+        trees = _load_clean(str(embedded_treebank("train")), DEFAULT_STYLE)
         if not config.dev and not config.folds:
-            dev = load_clean(str(embedded_treebank("dev")))
+            dev = _load_clean(str(embedded_treebank("dev")), DEFAULT_STYLE)
     else:
-        trees = load_clean(config.treebank, config.style)
+        trees = _load_clean(config.treebank, config.style)
     if config.dev:
-        dev = load_clean(config.dev, config.style)
+        dev = _load_clean(config.dev, config.style)
     elif config.folds:
         require_two(trees)
     elif not dev:

@@ -9,10 +9,9 @@ from collections.abc import Iterator, Sequence
 from contextlib import closing, contextmanager
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
-from nltk.tree import Tree
 
 from rnnparse.config import TrainingConfig
 from rnnparse.divergence import describe
@@ -21,7 +20,7 @@ from rnnparse.evaluation import evaluate
 from rnnparse.files import write_json
 from rnnparse.grammar.unknown import WordVectors
 from rnnparse.inference.decoder import Parse
-from rnnparse.inference.forest import candidate_tree
+from rnnparse.inference.forest import candidate_as
 from rnnparse.model_folder import check_place, new_model_folder, write_model
 from rnnparse.models.frozen_weights import check_fields
 from rnnparse.models.parameters import Parameters
@@ -43,7 +42,11 @@ from rnnparse.training.report import TrainingReport
 from rnnparse.training.run_directory import RunDirectory, check_places, is_written
 from rnnparse.training.trainer import check_optimizer, training_epochs
 from rnnparse.trees.cleaning import words
+from rnnparse.trees.node import Node
 from rnnparse.version import __version__
+
+if TYPE_CHECKING:
+    from nltk.tree import Tree
 
 _LOG = logging.getLogger("rnnparse")
 
@@ -232,7 +235,7 @@ def _evalb_f1(chosen: np.ndarray, lists: Lists, dev: list[Tree]) -> float:
     """EVALB's F1 of the chosen candidates [S]."""
     categories = lists.grammar.pcfg.categories
     trees = [
-        candidate_tree(parse.forest, int(candidate), words(tree), categories)
+        candidate_as(Node, parse.forest, int(candidate), words(tree), categories)
         for parse, candidate, tree in zip(lists.dev, chosen, dev, strict=True)
     ]
     return evaluate(dev, trees).summary()["f1"] or 0.0

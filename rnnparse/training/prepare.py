@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import numpy as np
-from nltk.tree import Tree
 
 from rnnparse.config import TrainingConfig
 from rnnparse.grammar.grammar import Grammar, estimate
@@ -28,6 +28,9 @@ from rnnparse.training.dev_selection import DevSet
 from rnnparse.training.kbest_cache import candidate_lists
 from rnnparse.trees.cleaning import words
 from rnnparse.trees.heads import HeadTable
+
+if TYPE_CHECKING:
+    from nltk.tree import Tree
 
 PAIR_COUNT = 3  # category pairs of fewer nodes in the training targets share the back-off weights
 VERSION = 3  # of the cached lists: raise it when the same grammar gives other lists

@@ -12,9 +12,13 @@ backslash in front, so that `debinarize` restores any tree exactly.
 
 from __future__ import annotations
 
-from nltk.tree import Tree
+from typing import TYPE_CHECKING
 
 from rnnparse.trees.heads import HeadTable
+from rnnparse.trees.node import is_tree, type_like
+
+if TYPE_CHECKING:
+    from nltk.tree import Tree
 
 INTERMEDIATE = "@"
 """Prefix of the labels of nodes that binarization adds."""
@@ -52,14 +56,15 @@ def binarize(tree: Tree, heads: HeadTable) -> Tree:
         tree: a cleaned tree.
         heads: finds the head child of nodes with more than two children.
     """
-    root = Tree(_escape(tree.label()), [])
+    new_tree = type_like(tree)
+    root = new_tree(_escape(tree.label()), [])
     pending = [(tree, root)]
     while pending:
         old, new = pending.pop()
         children = []
         for child in old:
-            if isinstance(child, Tree):
-                copy = Tree(_escape(child.label()), [])
+            if is_tree(child):
+                copy = new_tree(_escape(child.label()), [])
                 pending.append((child, copy))
                 children.append(copy)
             else:
@@ -75,9 +80,9 @@ def binarize(tree: Tree, heads: HeadTable) -> Tree:
 def _attach(node: Tree, children: list[Tree], head: int) -> None:
     """Attach three or more children to `node`, outward from the head."""
     first, last = 0, len(children) - 1
-    label = INTERMEDIATE + node.label()
+    new_tree, label = type_like(node), INTERMEDIATE + node.label()
     for side in outward_order(len(children), head):
-        inner = Tree(label, [])
+        inner = new_tree(label, [])
         if side == "right":
             node.extend((inner, children[last]))
             last -= 1
@@ -96,26 +101,27 @@ def debinarize(tree: Tree) -> Tree:
     """
     if tree.label().startswith(INTERMEDIATE):
         raise ValueError(f"the root {tree.label()!r} of a binarized tree cannot be intermediate")
-    root = Tree(_unescape(tree.label()), [])
+    new_tree = type_like(tree)
+    root = new_tree(_unescape(tree.label()), [])
     pending = [(tree, root)]
     while pending:
         old, new = pending.pop()
         upcoming = list(reversed(old))
         while upcoming:
             child = upcoming.pop()
-            if not isinstance(child, Tree):
+            if not is_tree(child):
                 new.append(child)
             elif child.label().startswith(INTERMEDIATE):
                 upcoming.extend(reversed(child))
             else:
-                copy = Tree(_unescape(child.label()), [])
+                copy = new_tree(_unescape(child.label()), [])
                 new.append(copy)
                 pending.append((child, copy))
     return root
 
 
 def _label_of(child: Tree | str) -> str:
-    return child.label() if isinstance(child, Tree) else child
+    return child if isinstance(child, str) else child.label()
 
 
 def _escape(label: str) -> str:
@@ -134,5 +140,5 @@ def post_order_labels(tree: Tree) -> list[str]:
         node = pending.pop()
         added = INTERMEDIATE if node.label().startswith(INTERMEDIATE) else ""
         labels.append(added + node.label().removeprefix(added).removeprefix(_ESCAPE))
-        pending.extend(child for child in node if isinstance(child, Tree))
+        pending.extend(child for child in node if is_tree(child))
     return labels[::-1]

@@ -12,11 +12,13 @@ import re
 import sys
 from collections import deque
 from collections.abc import Iterator
-
-from nltk.tree import Tree
+from typing import TYPE_CHECKING
 
 from rnnparse.errors import TreebankError
 from rnnparse.trees.scanner import ROOT_LABELS, TreeScanner
+
+if TYPE_CHECKING:
+    from nltk.tree import Tree
 
 Piece = tuple[int, int, str]
 """Line number, columns before the piece, text; see `rnnparse.trees.sources.read_lines`."""

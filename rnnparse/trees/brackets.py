@@ -21,26 +21,26 @@ from __future__ import annotations
 
 import gzip
 import io
-import logging
 import os
 import re
 import secrets
 import sys
-from collections import Counter
 from collections.abc import Iterable, Iterator
 from contextlib import AbstractContextManager, closing, contextmanager, nullcontext
 from dataclasses import replace
 from pathlib import Path
-from typing import Any, TextIO, cast
-
-from nltk.tree import Tree
+from typing import TYPE_CHECKING, Any, TextIO, cast
 
 from rnnparse.errors import TreebankError
 from rnnparse.trees.bracket_recovery import Recovery
-from rnnparse.trees.nltk_corpora import PREFIX, corpus_files
+from rnnparse.trees.node import is_tree
 from rnnparse.trees.scanner import TreeScanner
+from rnnparse.trees.skipped_text import SkippedText
 from rnnparse.trees.sources import decoded, find_files, open_text, read_lines
 from rnnparse.trees.style import DEFAULT_STYLE, TreebankStyle
+
+if TYPE_CHECKING:
+    from nltk.tree import Tree
 
 Source = str | os.PathLike[str] | TextIO
 """A source of trees; see `read_trees`."""
@@ -48,9 +48,7 @@ Source = str | os.PathLike[str] | TextIO
 EMPTY = "(())"
 """Output for a sentence without a tree."""
 
-_log = logging.getLogger("rnnparse")
-_SHOWN = 3  # most malformed trees in warnings
-_BRACKETED = "tree(s) with brackets around each word"
+_CORPUS = "nltk:"  # begins the name of a corpus of NLTK
 _NOT_IN_TOKEN = re.compile("[ \t\n\r\f\v\0\ud800-\udfff]")
 _SPECIAL = re.compile("[() \t\n\r\f\v\0\ud800-\udfff]")
 ESCAPES = {
@@ -99,9 +97,16 @@ def read_trees(
             it, if text cannot be read. Malformed trees raise it, with line and column, if the
             style is strict or the source has no well-formed tree.
     """
-    if encoding is not None:
-        style = replace(style, encoding=encoding)
-    return _read_all(_open_all(source, style), style, keep_empty)
+    from nltk.tree import Tree
+
+    return read_as(Tree, source, _with_encoding(style, encoding), keep_empty)
+
+
+def read_as(
+    tree_type: type, source: Source, style: TreebankStyle, keep_empty: bool = False
+) -> Iterator[Any]:
+    """`read_trees` for trees of one type, `Node` or NLTK's `Tree`."""
+    return _read_all(_open_all(source, style), tree_type, style, keep_empty)
 
 
 def load_trees(
@@ -116,7 +121,16 @@ def load_trees(
     Raises:
         TreebankError: as `read_trees`, or there are no trees.
     """
-    trees = list(read_trees(source, encoding=encoding, style=style, keep_empty=keep_empty))
+    from nltk.tree import Tree
+
+    return load_as(Tree, source, _with_encoding(style, encoding), keep_empty)
+
+
+def load_as(
+    tree_type: type, source: Source, style: TreebankStyle, keep_empty: bool = False
+) -> list[Any]:
+    """`load_trees` for trees of one type, `Node` or NLTK's `Tree`."""
+    trees = list(read_as(tree_type, source, style, keep_empty))
     if not trees:
         raise TreebankError(
             "no trees in this file; expected trees in brackets", source_name(source)
@@ -239,6 +253,10 @@ def source_name(source: Source | Path | None) -> str:
     return name if isinstance(name, str) else "<text>"
 
 
+def _with_encoding(style: TreebankStyle, encoding: str | None) -> TreebankStyle:
+    return style if encoding is None else replace(style, encoding=encoding)
+
+
 _File = tuple[str, bool, AbstractContextManager[TextIO]]
 """Name, whether it belongs to an NLTK corpus, and how to open it."""
 
@@ -253,38 +271,42 @@ def _open_all(source: Source, style: TreebankStyle) -> Iterator[_File]:
     if not isinstance(source, (str, os.PathLike)):
         return iter([(source_name(source), False, nullcontext(source))])
     name = os.fspath(source)
-    if name.startswith(PREFIX):
+    if name.startswith(_CORPUS):
+        from rnnparse.trees.nltk_corpora import corpus_files
+
         return (
             (path, True, closing(decoded(content, style.encoding or usual or encoding, path)))
-            for path, usual, content in corpus_files(name.removeprefix(PREFIX))
+            for path, usual, content in corpus_files(name)
         )
     files = [None] if name == "-" else find_files(source)
     return ((source_name(file), False, open_text(file, encoding)) for file in files)
 
 
-def _read_all(files: Iterator[_File], style: TreebankStyle, keep_empty: bool) -> Iterator[Tree]:
+def _read_all(
+    files: Iterator[_File], tree_type: type, style: TreebankStyle, keep_empty: bool
+) -> Iterator[Tree]:
     """Trees of all files in turn."""
-    notes, is_empty = _Notes(), True
+    skipped, is_empty = SkippedText(), True
     for name, is_corpus, opening in files:
         # Like NLTK's own reader, skip lemmas.
         lemmas = style.lemmas or is_corpus
-        scanner = TreeScanner(name, lemmas=lemmas, keep_empty=keep_empty)
+        scanner = TreeScanner(name, tree_type, lemmas=lemmas, keep_empty=keep_empty)
         with opening as stream:
             pieces = _pieces(stream, name)
             if style.strict:
                 trees = _read_strictly(pieces, scanner)
             else:
                 recovery = Recovery(scanner)
-                notes.errors.append(recovery.errors)
+                skipped.errors.append(recovery.errors)
                 trees = recovery.read(pieces)
             for tree in trees:
                 is_empty = False
                 yield tree
-        notes.add(scanner)
-    errors = notes.malformed()
+        skipped.add(scanner)
+    errors = skipped.malformed()
     if is_empty and errors:
         raise errors[0]
-    notes.log()
+    skipped.log()
 
 
 def _pieces(stream: TextIO, path: str) -> Iterator[tuple[int, int, str]]:
@@ -299,58 +321,6 @@ def _read_strictly(pieces: Iterable[tuple[int, int, str]], scanner: TreeScanner)
     for line, offset, text in pieces:
         yield from scanner.feed(line, offset, text)
     scanner.finish()
-
-
-class _Notes:
-    """Counts skipped text over all files of one source, with the place of its first occurrence.
-
-    Attributes:
-        errors: one list per file, filled while the file is read.
-    """
-
-    def __init__(self) -> None:
-        self.errors: list[list[TreebankError]] = []
-        self._counts: Counter[str] = Counter()
-        self._first: dict[str, str] = {}
-
-    def add(self, scanner: TreeScanner) -> None:
-        """Add the counts of one file."""
-        skipped = {
-            "empty tree(s)": scanner.empty_trees,
-            "node(s) without a word": scanner.empty_nodes,
-            "comment line(s)": scanner.comments,
-            _BRACKETED: scanner.bracketed,
-        }
-        for what, places in skipped.items():
-            if places:
-                self._counts[what] += len(places)
-                line, column = places[0]
-                self._first.setdefault(what, f"{scanner.path}:{line}:{column}")
-
-    def malformed(self) -> list[TreebankError]:
-        """The errors of all files."""
-        return [error for errors in self.errors for error in errors]
-
-    def log(self) -> None:
-        """Write the warnings."""
-        errors = self.malformed()
-        for error in errors[:_SHOWN]:
-            _log.warning("%s", error)
-        if errors:
-            _log.warning(
-                "skipped %d malformed tree(s)%s; --strict stops at the first",
-                len(errors),
-                f", the first {_SHOWN} as above" if len(errors) > _SHOWN else "",
-            )
-        parts = {
-            what: f"{n} {what}, the first at {self._first[what]}"
-            for what, n in self._counts.items()
-        }
-        bracketed = parts.pop(_BRACKETED, None)
-        if parts:
-            _log.warning("skipped %s", "; ".join(parts.values()))
-        if bracketed:
-            _log.warning("read %s", bracketed)
 
 
 def _format(tree: Tree) -> str:
@@ -370,7 +340,7 @@ def _format(tree: Tree) -> str:
         if label and len(node) == 1 and isinstance(node[0], str):
             pieces.append(f" ({label} {_checked(node[0])})")
             continue
-        if not node or not all(isinstance(child, Tree) for child in node):
+        if not node or not all(map(is_tree, node)):
             raise ValueError(
                 f"the node {label!r} cannot be written in brackets: expected one word or only "
                 f"nodes as its children, found {list(node)!r:.80}"

@@ -6,12 +6,15 @@ import re
 from collections import Counter
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
-
-from nltk.tree import Tree
+from typing import TYPE_CHECKING
 
 from rnnparse.errors import TreebankError
+from rnnparse.trees.node import is_tree, type_like
 from rnnparse.trees.scanner import ROOT_LABELS
 from rnnparse.trees.style import DEFAULT_STYLE, SEPARATORS, TreebankStyle
+
+if TYPE_CHECKING:
+    from nltk.tree import Tree
 
 ROOT = "TOP"
 """Root label of cleaned trees."""
@@ -75,7 +78,7 @@ def clean(
             body.set_label(ROOT)
             return body
         body = body[0]
-    return None if body is None else Tree(ROOT, [body])
+    return None if body is None else type_like(body)(ROOT, [body])
 
 
 def prune(tree: Tree, style: TreebankStyle = DEFAULT_STYLE) -> Tree | None:
@@ -107,7 +110,8 @@ def _strip(
         labels: style that cuts the labels of the new tree, whose nodes are not merged; None to
             cut and merge as `clean` does.
     """
-    top = Tree("", [])
+    new_tree = type_like(tree)
+    top = new_tree("", [])
     # Each entry: the new node, its parent, and the remaining children of the old node.
     opened: list[tuple[Tree, Tree, Iterator[Tree]]] = []
 
@@ -125,17 +129,17 @@ def _strip(
                 return
             if removals is not None and node[0][:1] in ("*", "0") and _SUSPECT.fullmatch(node[0]):
                 removals.suspects[category, node[0]] += 1
-            parent.append(Tree(label, [node[0]]))
+            parent.append(new_tree(label, [node[0]]))
             return
-        if not all(isinstance(child, Tree) for child in node):
+        if not all(map(is_tree, node)):
             raise TreebankError(
                 "expected each word to be the only child of its tag, but the node "
                 f"{node.label()!r} has several children, among them the words "
-                f"{[child for child in node if not isinstance(child, Tree)]}"
+                f"{[child for child in node if not is_tree(child)]}"
             )
         if removals is not None:
             removals.phrases.add(category)
-        opened.append((Tree(label, []), parent, iter(node)))
+        opened.append((new_tree(label, []), parent, iter(node)))
 
     enter(tree, top)
     while opened:
@@ -162,7 +166,7 @@ def words(tree: Tree) -> list[str]:
     pending = [tree]
     while pending:
         node = pending.pop()
-        if isinstance(node, Tree):
+        if is_tree(node):
             pending.extend(reversed(node))
         else:
             leaves.append(node)
@@ -196,4 +200,4 @@ def _preterminals(tree: Tree) -> Iterator[Tree]:
         if _is_preterminal(node):
             yield node
         else:
-            pending.extend(child for child in reversed(node) if isinstance(child, Tree))
+            pending.extend(child for child in reversed(node) if is_tree(child))

@@ -5,19 +5,22 @@ from __future__ import annotations
 import logging
 from collections import Counter
 from collections.abc import Iterator
+from typing import TYPE_CHECKING
 
-from nltk.tree import Tree
-
-from rnnparse.trees.brackets import Source, read_trees, source_name
+from rnnparse.trees.brackets import Source, read_as, source_name
 from rnnparse.trees.cleaning import Removals, clean
+from rnnparse.trees.node import Node
 from rnnparse.trees.style import TreebankStyle
+
+if TYPE_CHECKING:
+    from nltk.tree import Tree
 
 _log = logging.getLogger("rnnparse")
 _SHOWN = 3  # most examples in a warning
 
 
 def read_clean(
-    source: Source, style: TreebankStyle, *, keep_empty: bool = False
+    source: Source, style: TreebankStyle, *, tree_type: type = Node, keep_empty: bool = False
 ) -> Iterator[tuple[Tree, Tree | None]]:
     """The trees of a treebank, each with its cleaned form.
 
@@ -27,6 +30,7 @@ def read_clean(
     Args:
         source, keep_empty: as for `read_trees`.
         style: conventions of the treebank.
+        tree_type: type of the trees, `Node` or NLTK's `Tree`.
 
     Returns:
         Pairs of a tree and its cleaned form, which is None if no words remain.
@@ -35,7 +39,7 @@ def read_clean(
         TreebankError: as `read_trees`.
     """
     removals, without_words = Removals(), 0
-    for tree in read_trees(source, style=style, keep_empty=keep_empty):
+    for tree in read_as(tree_type, source, style, keep_empty):
         cleaned = clean(tree, style, removals)
         without_words += cleaned is None and len(tree) > 0
         yield tree, cleaned

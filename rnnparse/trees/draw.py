@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-
-from nltk.tree import Tree
-from nltk.tree.prettyprinter import TreePrettyPrinter
+from typing import TYPE_CHECKING
 
 from rnnparse.trees.brackets import unescape_token
+from rnnparse.trees.node import is_tree
+
+if TYPE_CHECKING:
+    from nltk.tree import Tree
 
 _NO_LABEL = "()"
 _LARGE = 150  # nodes; larger trees do not fit a terminal
@@ -36,15 +38,23 @@ def _nodes(tree: Tree) -> Iterator[Tree]:
     while pending:
         node = pending.pop()
         yield node
-        pending.extend(child for child in node if isinstance(child, Tree))
+        pending.extend(child for child in node if is_tree(child))
 
 
 def _top_down(tree: Tree) -> list[str]:
-    shown = tree.copy(deep=True)
+    from nltk.tree.prettyprinter import TreePrettyPrinter
+
+    shown = _unescaped(tree)
     shown.set_label(tree.label() or _NO_LABEL)
-    for position in shown.treepositions("leaves"):
-        shown[position] = unescape_token(shown[position])
     return [line.rstrip() for line in TreePrettyPrinter(shown).text(unicodelines=True).splitlines()]
+
+
+def _unescaped(tree: Tree) -> Tree:
+    """A copy for NLTK with unescaped words."""
+    from nltk.tree import Tree
+
+    children = (_unescaped(child) if is_tree(child) else unescape_token(child) for child in tree)
+    return Tree(tree.label(), children)
 
 
 def _indented(tree: Tree) -> list[str]:

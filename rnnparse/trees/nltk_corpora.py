@@ -13,7 +13,6 @@ from nltk.corpus.util import LazyCorpusLoader
 
 from rnnparse.errors import TreebankError
 
-PREFIX = "nltk:"
 _NO_BRACKETS = "this NLTK corpus is not in bracket format"
 _XML = f"{_NO_BRACKETS} but XML; convert it to brackets and pass the file"
 
@@ -21,17 +20,17 @@ _XML = f"{_NO_BRACKETS} but XML; convert it to brackets and pass the file"
 _corpora = importlib.import_module("nltk.corpus")
 
 
-def corpus_files(name: str) -> Iterator[tuple[str, str | None, io.BytesIO]]:
+def corpus_files(source: str) -> Iterator[tuple[str, str | None, io.BytesIO]]:
     """Path, encoding and content of each file of an NLTK corpus.
 
     Args:
-        name: NLTK's name of the corpus: `treebank`, `ptb`, `cess_esp`, `floresta` …
+        source: `nltk:` and NLTK's name of the corpus: `treebank`, `ptb`, `cess_esp` …
 
     Raises:
         TreebankError: at once if the corpus does not exist, is not downloaded, or is not in
             brackets; while iterating if a file cannot be read.
     """
-    source = PREFIX + name
+    name = source.partition(":")[2]
     reader = getattr(_corpora, name, None)
     if not isinstance(reader, (LazyCorpusLoader, CorpusReader)):
         raise TreebankError("NLTK has no corpus of this name; try nltk:treebank", source)

@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator
-
-from nltk.tree import Tree
+from typing import TYPE_CHECKING
 
 from rnnparse.errors import TreebankError
+
+if TYPE_CHECKING:
+    from nltk.tree import Tree
 
 ROOT_LABELS = frozenset({"", "TOP", "ROOT", "S1", "VROOT"})
 """Labels that treebanks and parsers give to the bracket around a whole sentence."""
@@ -39,6 +41,7 @@ class TreeScanner:
 
     Args:
         path: name of the file in messages.
+        tree_type: type of the trees, `Node` or NLTK's `Tree`.
         lemmas: whether to skip a lemma after a word.
         keep_empty: whether trees without words are returned as `Tree("", [])`.
 
@@ -49,8 +52,11 @@ class TreeScanner:
         bracketed: positions of trees with brackets around each word, `(NN (dog))`.
     """
 
-    def __init__(self, path: str, *, lemmas: bool = False, keep_empty: bool = False) -> None:
+    def __init__(
+        self, path: str, tree_type: type, *, lemmas: bool = False, keep_empty: bool = False
+    ) -> None:
         self.path = path
+        self._tree = tree_type
         self.empty_trees: list[Position] = []
         self.empty_nodes: list[Position] = []
         self.comments: list[Position] = []
@@ -96,7 +102,7 @@ class TreeScanner:
         for item in _ITEM.finditer(text):
             kind = item.lastindex
             if kind == 2 and self._state == _ANY and stack:
-                stack[-1].append(Tree(item[1], [item[2]]))
+                stack[-1].append(self._tree(item[1], [item[2]]))
             elif kind == 4:
                 tree = self._close(item.start(), text)
                 if tree is not None:
@@ -154,7 +160,7 @@ class TreeScanner:
             self._state = _ANY
         else:
             self._state, self._bracket = _LABEL, self._position(index)
-        self._open.append(Tree(label, []))
+        self._open.append(self._tree(label, []))
 
     def _read_word(self, word: str, index: int) -> None:
         if not self._open:
@@ -246,7 +252,7 @@ class TreeScanner:
             self.empty_nodes += sorted(self._pruned)
             return tree
         if self._keep_empty:
-            return Tree("", [])
+            return self._tree("", [])
         self.empty_trees.append(self._start)
         return None
 
@@ -325,7 +331,7 @@ def _has_words(tree: Tree) -> bool:
     pending = [tree]
     while pending:
         for child in pending.pop():
-            if not isinstance(child, Tree):
+            if isinstance(child, str):
                 return True
             pending.append(child)
     return False
@@ -337,7 +343,7 @@ def _remove_empty_nodes(tree: Tree) -> None:
     while pending:
         node = pending.pop()
         parents_first.append(node)
-        pending.extend(child for child in node if isinstance(child, Tree))
+        pending.extend(child for child in node if not isinstance(child, str))
     for node in reversed(parents_first):
         node[:] = [child for child in node if child]
 
