@@ -8,7 +8,7 @@ of this process on a processor (user + system) and by the clock, medians over th
 `Study.run` does before the first trial starts:
 
     trials      the trials of the space, in their order
-    entries     the index of the records, which leaves out their curves
+    entries     the records without their curves
     in all      both, and which trials are left
 
 and beside it, what reports do: `load`, all records with their curves (one round).

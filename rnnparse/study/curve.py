@@ -10,8 +10,7 @@ from typing import Any
 import numpy as np
 
 from rnnparse.divergence import GROWTH
-from rnnparse.study import schema
-from rnnparse.study.schema import HUGE, MOST_LEVELS
+from rnnparse.study.schema import HUGE, MOST_LEVELS, Wrong, check_curve
 
 OBJECTIVES = ("objective", "loss")
 """The first of these that a curve has decides whether the trial diverges."""
@@ -43,9 +42,7 @@ class Curve:
     def __post_init__(self) -> None:
         self.updates, self.epochs = plain(self.updates), plain(self.epochs)
         self.convex = plain(self.convex)
-        _check(schema.UPDATES, "updates", self.updates)
-        _check(schema.EPOCHS, "epochs", self.epochs)
-        _check(schema.CONVEX, "convex", self.convex)
+        _check(self.updates, self.epochs, self.convex)
 
     @classmethod
     def from_history(cls, history: Mapping[str, Sequence[float]]) -> Curve:
@@ -83,16 +80,16 @@ class Curve:
             entry = {"objective": entry}
         entry = plain({name: _scalar(value) for name, value in entry.items()})
         if "epoch" in entry:
-            _check(schema.EPOCH, "an epoch", entry)
+            _check({}, [entry], None)
             self.epochs.append(entry)
         elif set(entry) == {"convex"}:
-            _check(schema.CONVEX, "convex", entry["convex"])
+            _check({}, [], entry["convex"])
             self.convex = entry["convex"]
         else:
             self._add_update(entry)
 
     def _add_update(self, numbers: dict[str, Any]) -> None:
-        _check(schema.UPDATE, "an update", numbers)
+        _check({name: [number] for name, number in numbers.items()}, [], None)
         count = count_updates(self.updates)
         for name in numbers:
             self.updates.setdefault(name, [None] * count)
@@ -151,12 +148,12 @@ def _scalar(value: Any) -> Any:
     return np.asarray(value).reshape(())
 
 
-def _check(check: schema.Check, what: str, value: Any) -> None:
+def _check(updates: Any, epochs: Any, convex: Any) -> None:
     """Raise TypeError for values that diagnoses and reports could not read."""
     try:
-        check(value)
-    except schema.Wrong as wrong:
-        raise TypeError(f"{what}: {wrong}") from None
+        check_curve(updates, epochs, convex)
+    except Wrong as wrong:
+        raise TypeError(str(wrong)) from None
 
 
 def plain(value: Any, levels: int = MOST_LEVELS) -> Any:

@@ -10,7 +10,8 @@ from typing import Any
 
 from rnnparse.errors import ConfigError, StudyError
 from rnnparse.files import open_regular, parse_json, write_json
-from rnnparse.study.schema import ABOUT, Wrong
+from rnnparse.study.records import unreadable
+from rnnparse.study.schema import About, Wrong, check, check_any
 from rnnparse.study.search_space import Space
 
 STUDY = "study.json"
@@ -23,13 +24,13 @@ _LONGEST = 2**26  # bytes
 def check_about(about: Mapping[str, Any]) -> None:
     """Raise ConfigError for content that `study.json` cannot hold."""
     try:
-        ABOUT({"format": FORMAT, **about})
+        _check({"format": FORMAT, **about})
     except Wrong as wrong:
         raise ConfigError(f"a study cannot have this: {wrong}") from None
 
 
 def write_study(folder: Path, about: Mapping[str, Any]) -> None:
-    """Write `study.json`; `rnnparse.study.schema.ABOUT` declares its content.
+    """Write `study.json`; `rnnparse.study.schema.About` declares its content.
 
     Raises:
         ConfigError: other content.
@@ -58,13 +59,18 @@ def read_study(folder: str | os.PathLike[str]) -> dict[str, Any]:
     if "measure" in about and "metric" not in about:  # its name in version 0.1
         about["metric"] = about.pop("measure")
     try:
-        ABOUT(about)
+        _check(about)
         space = Space(*(about["space"][name] for name in ("axes", "seeds", "fixed")))
     except (Wrong, ConfigError) as error:
         raise _damaged(path, str(error)) from None
     if "trials" not in about and about["space"].keys() == space.to_dict().keys():
         about["trials"] = [trial.id for trial in space.trials()]
     return about
+
+
+def _check(about: Any) -> None:
+    check(about, About)
+    check_any(about)
 
 
 def require_own(path: Path, mark: bytes) -> None:
@@ -80,7 +86,7 @@ def require_own(path: Path, mark: bytes) -> None:
     except FileNotFoundError:
         return
     except OSError as error:
-        raise StudyError(f"{_reason(error, path)}; move it away") from None
+        raise StudyError(f"{unreadable(error, path)}; move it away") from None
     if not ours:
         raise StudyError(f"{path}: rnnparse did not write this file; move it away")
 
@@ -92,7 +98,7 @@ def _parse(path: Path, folder: str | os.PathLike[str]) -> Any:
     except (FileNotFoundError, NotADirectoryError):
         raise StudyError(f"{folder}: not a study (no {STUDY})") from None
     except OSError as error:
-        raise StudyError(_reason(error, path)) from None
+        raise unreadable(error, path) from None
     if len(content) > _LONGEST:
         raise _damaged(path, f"it has more than {_LONGEST:,} bytes")
     try:
@@ -101,10 +107,6 @@ def _parse(path: Path, folder: str | os.PathLike[str]) -> Any:
         raise _damaged(f"{path}:{error.lineno}:{error.colno}", error.msg) from None
     except ValueError as error:
         raise _damaged(path, str(error)) from None
-
-
-def _reason(error: OSError, path: Path) -> str:
-    return f"{path}: {error.strerror.lower()}" if error.strerror else str(error)
 
 
 def _damaged(place: Path | str, what: str) -> StudyError:

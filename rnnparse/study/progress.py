@@ -15,8 +15,7 @@ from typing import Any, TextIO
 
 from tqdm import tqdm
 
-from rnnparse.study.records import Entry
-from rnnparse.study.schema import STATUSES
+from rnnparse.study.schema import STATUSES, Entry
 from rnnparse.study.search_space import Trial
 
 _SECONDS = 1.0  # between two updates of the table
@@ -47,7 +46,7 @@ class Progress:
 
     Args:
         trials: all trials of the study.
-        ended: the index entries of those that have ended before.
+        ended: the entries of those that have ended before.
         metric: by which the best trial is chosen.
         heartbeats: folder of heartbeat files, which running trials name by their ids; or None.
         show: False to show nothing.
@@ -105,13 +104,13 @@ class Progress:
     def note(self, entry: Entry) -> None:
         """Count a trial that has just ended."""
         self._count(entry)
-        value = _number(entry.latest.get(self.metric.name))
-        self._ended.append([entry.status, *self._cells(entry.id), str(entry.updates), value])
+        value = _number(entry.latest(self.metric.name))
+        self._ended.append([entry.status, *self._cells(entry.id), str(entry.count), value])
         self._bar.set_postfix_str(self._summary(), refresh=False)
         self._bar.update()
 
     def _count(self, entry: Entry) -> None:
-        value = entry.latest.get(self.metric.name)
+        value = entry.latest(self.metric.name)
         self._counts[entry.status] += 1
         if entry.status == "finished" and self.metric.better(value, self._best[1]):
             self._best = entry.id, value

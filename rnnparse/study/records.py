@@ -16,39 +16,37 @@ A record has these keys, in this order:
     host      where it ran
 
 Records of equal trials differ only in `seconds`, also those within `epochs`, and in `host`.
-
-`index.jsonl` repeats each record without its curve, so that a study with gigabytes of curves
-resumes at once. It is derived data: `RecordFile` trusts only those of its lines that match the
-records, and makes the others again.
 """
 
 from __future__ import annotations
 
-import contextlib
 import errno
 import hashlib
 import json
 import mmap
 import os
-from collections.abc import Container, Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+import re
+from collections.abc import Container, Iterator, Mapping
 from pathlib import Path
 from typing import IO, Any
 
+import msgspec
+
 from rnnparse.errors import StudyError
 from rnnparse.files import hold_lock, open_regular, parse_json, write_atomically
-from rnnparse.study import schema
-from rnnparse.study.curve import (
-    Curve,
-    count_updates,
-    latest_values,
-    leaves_bounds,
-    objective,
-    plain,
+from rnnparse.study.curve import Curve, leaves_bounds, objective, plain
+from rnnparse.study.schema import (
+    FAILURES,
+    STATUSES,
+    Entry,
+    Record,
+    Wrong,
+    check,
+    check_any,
+    check_names_and_others,
 )
-from rnnparse.study.schema import FAILURES, STATUSES, Wrong
 
-RECORDS, INDEX_FILE, LOCK = "records.jsonl", "index.jsonl", ".lock"
+RECORDS, LOCK = "records.jsonl", ".lock"
 """Files of a study folder."""
 
 LONGEST = 2**28
@@ -56,6 +54,9 @@ LONGEST = 2**28
 
 _APPENDING = os.O_WRONLY | os.O_CREAT | os.O_APPEND | getattr(os, "O_BINARY", 0)
 _BEGIN = b'{"id":"'
+_CURVE = ("updates", "epochs", "convex")
+_ENTRIES = msgspec.json.Decoder(Entry)
+_SURROGATE = re.compile(rb"\\u[dD][89a-fA-F]..")
 
 
 def canonical(value: Any) -> str:
@@ -122,52 +123,6 @@ def without_times(record: Mapping[str, Any]) -> dict[str, Any]:
     return kept
 
 
-@dataclass(frozen=True)
-class Entry:
-    """A line of the index: a record without its curve.
-
-    Attributes:
-        id, config, seed, status, error, data, seconds, host: as in the record.
-        updates: the number of updates.
-        latest: the latest value of each metric; see `latest_values`.
-        end: offset in bytes of the end of the record's line in `records.jsonl`.
-    """
-
-    id: str
-    config: dict[str, Any]
-    seed: int
-    status: str
-    error: dict[str, str] | None
-    data: str | None
-    seconds: float
-    host: str
-    updates: int
-    latest: dict[str, float | None]
-    end: int
-
-    @classmethod
-    def of(cls, record: Mapping[str, Any], end: int) -> Entry:
-        """The entry of a record."""
-        return cls(
-            **{name: record[name] for name in schema.INDEXED},
-            updates=count_updates(record["updates"]),
-            latest=latest_values(record["updates"], record["epochs"]),
-            end=end,
-        )
-
-    @classmethod
-    def parse(cls, line: bytes) -> Entry:
-        """The entry on a line. Raises ValueError if it is not one."""
-        entry = parse_json(line)
-        schema.INDEX(entry)
-        _check_ends(entry)
-        return cls(**entry)
-
-    def line(self) -> bytes:
-        """The entry as a line of the index."""
-        return _line(vars(self))
-
-
 class RecordFile:
     """The records of a study folder. Only one process at a time can add to them.
 
@@ -185,18 +140,18 @@ class RecordFile:
 
     def __init__(self, folder: str | os.PathLike[str]) -> None:
         self.folder = Path(folder)
-        self.path, self.index = self.folder / RECORDS, self.folder / INDEX_FILE
+        self.path = self.folder / RECORDS
         self._lock: IO[bytes] | None = None
         self._descriptor = -1
 
     def __enter__(self) -> RecordFile:
-        """Make the folder, lock it, remove what a kill left half written, update the index.
+        """Make the folder, lock it, remove what a kill left half written.
 
         Raises:
             StudyError: another process runs the study, or the files are not those of a study.
         """
         self.folder.mkdir(parents=True, exist_ok=True)
-        for path in (self.path, self.index, self.folder / LOCK):
+        for path in (self.path, self.folder / LOCK):
             if path.exists() and not path.is_file():
                 raise StudyError(f"{path}: not a regular file; give another folder")
         try:
@@ -209,7 +164,6 @@ class RecordFile:
         self._open()
         try:
             os.ftruncate(self._descriptor, self._whole_lines())
-            self._write_index(self.entries())
         except BaseException:
             self.__exit__()
             raise
@@ -245,66 +199,24 @@ class RecordFile:
         except OSError:
             os.ftruncate(self._descriptor, size)
             raise
-        entry = Entry.of(record, size + len(line))
-        # A line that is missing or torn is made again.
-        with contextlib.suppress(OSError), open(self.index, "ab") as index:
-            index.write(entry.line())
-        return entry
+        return self._entry(0, line)
 
     def remove(self, ids: Container[str]) -> None:
         """Remove records, so that their trials run again. A kill leaves all of them or none."""
-        entries, lines, end = [], [], 0
-        for entry, (_, line) in zip(self.entries(), self._lines(), strict=True):
-            if entry.id not in ids:
-                end += len(line)
-                entries.append(replace(entry, end=end))
-                lines.append(line)
+        lines = [line for n, line in self._lines() if self._entry(n, line).id not in ids]
         os.close(self._descriptor)
         try:
             write_atomically(self.path, lambda file: file.writelines(lines))
         finally:
             self._open()
-        self._write_index(entries)
 
     def entries(self) -> list[Entry]:
         """The records without their curves, in the order in which the trials ended.
 
         Raises:
-            StudyError: a record that is not in the index is damaged.
+            StudyError: a line is damaged. Numbers of curves are not checked.
         """
-        entries = self._indexed()
-        end = entries[-1].end if entries else 0
-        for number, line in self._lines(len(entries), end):
-            end += len(line)
-            entries.append(Entry.of(self._parse(number, line), end))
-        return entries
-
-    def _indexed(self) -> list[Entry]:
-        """The entries of the index up to the first one that does not match the records."""
-        entries: list[Entry] = []
-        begin = 0
-        with (
-            contextlib.suppress(OSError, ValueError),  # missing, torn or damaged
-            open_regular(self.index) as index,
-            open_regular(self.path) as records,
-        ):
-            while line := index.readline(LONGEST):
-                entry = Entry.parse(line)
-                start = _BEGIN + entry.id.encode()
-                records.seek(begin)
-                if entry.end <= begin or records.read(len(start)) != start:
-                    break
-                records.seek(entry.end - 1)
-                if records.read(1) != b"\n":
-                    break
-                entries.append(entry)
-                begin = entry.end
-        return entries
-
-    def _write_index(self, entries: Sequence[Entry]) -> None:
-        content = b"".join(entry.line() for entry in entries)
-        if not self.index.exists() or self.index.read_bytes() != content:
-            write_atomically(self.index, lambda file: file.write(content))
+        return [self._entry(number, line) for number, line in self._lines()]
 
     def load(self) -> list[dict[str, Any]]:
         """All records, in the order in which the trials ended.
@@ -319,13 +231,12 @@ class RecordFile:
         for number, line in self._lines():
             yield self._parse(number, line)
 
-    def _lines(self, skipped: int = 0, start: int = 0) -> Iterator[tuple[int, bytes]]:
-        """The whole lines after some that are skipped and end at `start`, with their numbers."""
+    def _lines(self) -> Iterator[tuple[int, bytes]]:
+        """The whole lines with their numbers."""
         try:
             with open_regular(self.path) as file:
-                file.seek(start)
                 lines = iter(lambda: file.readline(LONGEST), b"")
-                for number, line in enumerate(lines, skipped + 1):
+                for number, line in enumerate(lines, 1):
                     if line.endswith(b"\n"):
                         yield number, line
                     elif len(line) == LONGEST:
@@ -333,8 +244,7 @@ class RecordFile:
         except FileNotFoundError:
             return
         except OSError as error:
-            reason = f"{self.path}: {error.strerror.lower()}" if error.strerror else str(error)
-            raise StudyError(reason) from None
+            raise unreadable(error, self.path) from None
 
     def _whole_lines(self) -> int:
         """The offset of the end of the last whole line.
@@ -357,6 +267,15 @@ class RecordFile:
             )
         return end
 
+    def _entry(self, number: int, line: bytes) -> Entry:
+        try:
+            entry = _ENTRIES.decode(line)
+            _check_ends(entry)
+            return entry
+        except (ValueError, RecursionError):  # damaged, or names that msgspec cannot read
+            self._parse(number, line)
+            return _ENTRIES.decode(_SURROGATE.sub(rb"\\ufffd", line))
+
     def _parse(self, number: int, line: bytes) -> dict[str, Any]:
         try:
             return _parse_record(line)
@@ -374,26 +293,40 @@ def _line(value: Mapping[str, Any]) -> bytes:
     return json.dumps(value, separators=(",", ":"), allow_nan=False).encode() + b"\n"
 
 
+def unreadable(error: OSError, path: Path) -> StudyError:
+    """The error for a file of a study that cannot be read."""
+    return StudyError(f"{path}: {error.strerror.lower()}" if error.strerror else str(error))
+
+
 def _parse_record(line: bytes) -> dict[str, Any]:
     """The record on a line. Raises ValueError if `make_record` could not have made it."""
     record: dict[str, Any] = parse_json(line)
-    if isinstance(record, dict) and schema.has_large_number(line):
-        # Written before such numbers counted as infinite.
-        curve = {name: plain(record.get(name)) for name in ("updates", "epochs", "convex")}
-        record = {**record, **curve}
-    schema.RECORD(record)
-    if tuple(record) != schema.KEYS:
-        raise Wrong(f"its keys are not in the order {', '.join(schema.KEYS)}")
-    _check_ends(record)
-    diverged = leaves_bounds(objective(record["updates"], record["epochs"]))
-    if record["status"] not in FAILURES and diverged != (record["status"] == "diverged"):
-        raise Wrong(f"status: it is {record['status']}, which its objective contradicts")
+    try:
+        _check_record(record)
+    except Wrong as wrong:
+        try:  # perhaps it was written before larger numbers than `HUGE` counted as infinite
+            record = {name: plain(x) if name in _CURVE else x for name, x in record.items()}
+            _check_record(record)
+        except (AttributeError, TypeError, Wrong):
+            raise wrong from None
     return record
 
 
-def _check_ends(record: Mapping[str, Any]) -> None:
+def _check_record(record: dict[str, Any]) -> None:
+    typed = check(record, Record)
+    if tuple(record) != Record.__struct_fields__:
+        raise Wrong(f"its keys are not in the order {', '.join(Record.__struct_fields__)}")
+    check_any({name: value for name, value in record.items() if name not in _CURVE})
+    check_names_and_others(*(record[name] for name in _CURVE))
+    _check_ends(typed)
+    diverged = leaves_bounds(objective(record["updates"], record["epochs"]))
+    if typed.status not in FAILURES and diverged != (typed.status == "diverged"):
+        raise Wrong(f"status: it is {typed.status}, which its objective contradicts")
+
+
+def _check_ends(record: Record | Entry) -> None:
     """Raise Wrong if the id does not fit config and seed, or the error the status."""
-    if record["id"] != trial_id(record["config"], record["seed"]):
+    if record.id != trial_id(record.config, record.seed):
         raise Wrong("id: it belongs to another config or seed")
-    if (record["error"] is not None) != (record["status"] in FAILURES):
-        raise Wrong(f"error: it does not fit the status {record['status']}")
+    if (record.error is not None) != (record.status in FAILURES):
+        raise Wrong(f"error: it does not fit the status {record.status}")

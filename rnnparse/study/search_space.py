@@ -12,7 +12,7 @@ from typing import Any, NamedTuple
 from rnnparse.errors import ConfigError
 from rnnparse.study.curve import plain
 from rnnparse.study.records import canonical, trial_id
-from rnnparse.study.schema import Wrong, anything
+from rnnparse.study.schema import Wrong, check_any
 
 RATES = ("learning_rate", "rate", "lr", "step_size", "eta")
 """Names by which an axis is recognised as the learning rate."""
@@ -158,7 +158,7 @@ def plain_axis(name: str, values: Iterable[Any]) -> tuple[Any, ...]:
 def _plain_value(name: str, value: Any) -> Any:
     try:
         kept = plain(value)
-        anything(kept)
+        check_any(kept)
     except (TypeError, Wrong) as error:
         raise ConfigError(f"{name}: {error}") from None
     if kept is None and value is not None:

@@ -20,8 +20,8 @@ from rnnparse.study.curve import plain
 from rnnparse.study.manifest import STUDY, check_about, read_study, write_study
 from rnnparse.study.pool import Runner, check_backend, open_pool
 from rnnparse.study.progress import Metric, Progress
-from rnnparse.study.records import Entry, RecordFile, canonical, data_hash
-from rnnparse.study.schema import FAILURES
+from rnnparse.study.records import RecordFile, canonical, data_hash
+from rnnparse.study.schema import FAILURES, Entry
 from rnnparse.study.search_space import Space, Trial
 from rnnparse.study.worker import Task, versions
 from rnnparse.threads import job_count
@@ -154,12 +154,13 @@ class Study:
             KeyboardInterrupt: on Ctrl-C; the records so far are kept.
         """
         with self.file:
-            created = self.check()
-            # Trials that the space no longer has keep their commands.
-            before = read_study(self.folder).get("commands", {}) if created else {}
-            commands = {**before, **self._about["commands"]}
-            about = {**self._about, "created": created or self._about["created"]}
-            write_study(self.folder, {**about, "commands": commands})
+            old = self.check()
+            about = dict(self._about)
+            if old is not None:
+                about["created"] = old["created"]
+                # Trials that the space no longer has keep their commands.
+                about["commands"] = {**old.get("commands", {}), **about["commands"]}
+            write_study(self.folder, about)
             ended, again = self._ended()
             if again:
                 self.file.remove(again)
@@ -190,11 +191,11 @@ class Study:
             seconds = max([sum(costs) / max(n_jobs, 1), *costs], default=0.0)
         return Plan(waiting, len(self.trials) - len(waiting), n_jobs, seconds)
 
-    def check(self) -> str | None:
+    def check(self) -> dict[str, Any] | None:
         """Check that the folder has no study of other data or settings.
 
         Returns:
-            When the study in the folder was begun; None if there is none.
+            What `study.json` has; None without it.
 
         Raises:
             StudyError: it has other data or settings.
@@ -208,10 +209,10 @@ class Study:
             for fixed in (self.space.with_present_names(old["space"]["fixed"]), self.space.fixed)
         )
         _require_same(self.folder, "settings", before, now)
-        return str(old["created"])
+        return old
 
     def _ended(self) -> tuple[dict[str, Entry], set[str]]:
-        """The index entries of trials that have ended, by id, and the ids of trials to retry."""
+        """The entries of trials that have ended, by id, and the ids of trials to retry."""
         entries = {entry.id: entry for entry in self.file.entries()}
         if self._data is not None and any(e.data != self._data for e in entries.values()):
             raise StudyError(f"{self.folder}: its records are of other data; give another folder")

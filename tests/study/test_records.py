@@ -11,6 +11,7 @@ import sys
 from pathlib import Path
 from typing import Any
 
+import msgspec
 import numpy as np
 import pytest
 
@@ -49,7 +50,7 @@ def test_entries_of_all_kinds_make_a_curve() -> None:
     assert curve.epochs == [{"epoch": 1, "dev_f1": 70.0, "dev_counts": [[1, 2]]}]
     assert curve.convex == {"optimum": 1.0, "gap": [None, 2]}
     for bad in ("3", [3.0], {"objective": "x"}, object()):
-        with pytest.raises(TypeError, match=r"expected a number|cannot be recorded"):
+        with pytest.raises(TypeError, match=r"expected `float|cannot be recorded"):
             curve.add(bad)
 
 
@@ -73,21 +74,16 @@ def test_numbers_beyond_floats_are_not_finite() -> None:
 @pytest.mark.parametrize(
     ("entry", "words"),
     [
-        ({"epoch": "one"}, "epoch: expected a finite number, not 'one'"),
-        ({"epoch": None}, "epoch: expected a finite number, not None"),
-        ({"epoch": 1, "loss": [1.0, 2.0]}, r"loss: expected a number or null, not \[1.0, 2.0\]"),
-        ({"epoch": 1, "dev_f1": "70"}, "dev_f1: expected a number or null, not '70'"),
-        ({"convex": 3}, "convex: expected an object, not 3"),
-        (
-            {"convex": {"optimum": 1.0, "gap": 2.0}},
-            "convex: gap: expected a list of numbers, not 2.0",
-        ),
-        ({"epoch": 1, "seconds": -1}, "seconds: expected a non-negative number, not -1"),
+        ({"epoch": "one"}, r"epochs\[0\].epoch: expected `float`, got `str`"),
+        ({"epoch": None}, "epoch: expected `float`, got `null`"),
+        ({"epoch": 1, "loss": [1.0, 2.0]}, "loss: expected `float . null`, got `array`"),
+        ({"epoch": 1, "dev_f1": "70"}, "dev_f1: expected `float . null`, got `str`"),
+        ({"objective": True}, r"updates.objective\[0\]: expected `float . null`, got `bool`"),
+        ({"convex": 3}, "convex: expected `object . null`, got `int`"),
+        ({"convex": {"optimum": 1.0, "gap": 2.0}}, "convex.gap: expected `array . null`"),
+        ({"epoch": 1, "seconds": -1}, "seconds: expected `float` >= 0"),
         ({"epoch": 1, "dev_counts": [[2, 1]]}, "no more matched brackets than brackets"),
-        (
-            {"epoch": 1, "dev_counts": [[1, 2.0]]},
-            "dev_counts: expected a list of pairs of whole numbers",
-        ),
+        ({"epoch": 1, "dev_counts": [[1, 2.0]]}, r"dev_counts\[0\]\[1\]: expected `int`"),
         ({"epoch": 1, "name": "caf\ud800"}, "is not Unicode text"),
     ],
 )
@@ -99,11 +95,11 @@ def test_what_reports_cannot_read_is_no_entry(entry: dict[str, Any], words: str)
 @pytest.mark.parametrize(
     ("parts", "words"),
     [
-        (({"objective": 3.0},), "updates: objective: expected a list of numbers, not 3.0"),
-        (({"objective": [1.0, "x"]},), r"objective\[1\]: expected a number or null, not 'x'"),
-        (({}, [{"epoch": 1, "loss": "x"}]), r"epochs: \[0\].loss: expected a number or null"),
-        (({}, [3.0]), r"epochs: \[0\]: expected an object"),
-        (({}, [], [1.0]), "convex: expected an object"),
+        (({"objective": 3.0},), "updates.objective: expected `array`, got `float`"),
+        (({"objective": [1.0, "x"]},), r"objective\[1\]: expected `float . null`, got `str`"),
+        (({}, [{"epoch": 1, "loss": "x"}]), r"epochs\[0\].loss: expected `float . null`"),
+        (({}, [3.0]), r"epochs\[0\]: expected `object`"),
+        (({}, [], [1.0]), "convex: expected `object . null`"),
     ],
 )
 def test_what_reports_cannot_read_is_no_curve(parts: tuple[Any, ...], words: str) -> None:
@@ -267,11 +263,12 @@ def test_entries_are_records_without_curves(tmp_path: Path) -> None:
         entries = file.entries()
     assert entries == appended
     for entry, one in zip(entries, records, strict=True):
-        names = ("id", "config", "seed", "status", "error", "data", "seconds", "host")
+        names = ("id", "config", "seed", "status", "data", "versions", "seconds", "host")
         assert {name: getattr(entry, name) for name in names} == {n: one[n] for n in names}
-    assert (entries[0].updates, entries[1].updates) == (2, 0)
-    assert entries[0].latest == {"objective": 2.0, "dev_f1": 70.0}
-    assert entries[-1].end == file.path.stat().st_size
+        assert one["error"] == (entry.error and msgspec.to_builtins(entry.error))
+    assert (entries[0].count, entries[1].count) == (2, 0)
+    names = ("objective", "dev_f1", "note", "loss")
+    assert [entries[0].latest(name) for name in names] == [2.0, 70.0, None, None]
 
 
 @pytest.mark.parametrize("keep", [0, 1, 10, 200, -2, -1])
@@ -313,7 +310,7 @@ def test_a_file_of_something_else_is_left_alone(tmp_path: Path, content: bytes) 
 
 
 @pytest.mark.skipif(os.name == "nt", reason="there are no pipes with names")
-@pytest.mark.parametrize("name", ["records.jsonl", "index.jsonl", ".lock"])
+@pytest.mark.parametrize("name", ["records.jsonl", ".lock"])
 def test_pipes_do_not_hang(tmp_path: Path, name: str) -> None:
     os.mkfifo(tmp_path / name)
     with pytest.raises(StudyError, match=f"{name}: not a regular file"), RecordFile(tmp_path):
@@ -403,7 +400,7 @@ def test_records_that_are_removed_are_gone_or_all_there(
         file.append(record(2))
         assert RecordFile(tmp_path).load() == [record(i) for i in (1, 3, 4, 2)]
         assert [entry.id for entry in file.entries()] == [r["id"] for r in file.load()]
-    names = [".lock", "index.jsonl", "records.jsonl"]
+    names = [".lock", "records.jsonl"]
     assert sorted(path.name for path in tmp_path.iterdir()) == names
 
 
@@ -423,87 +420,6 @@ def test_two_drivers_are_not_let_into_one_folder(tmp_path: Path) -> None:
         other.wait()
     with RecordFile(tmp_path) as file:
         file.append(record(0))
-
-
-# -- the index -----------------------------------------------------------------------------------
-
-
-@pytest.fixture
-def indexed(tmp_path: Path) -> RecordFile:
-    """A file of four records with an index."""
-    with RecordFile(tmp_path) as file:
-        for i in range(4):
-            file.append(record(i))
-    return file
-
-
-def changed_index(lines: list[bytes], kind: str) -> list[bytes]:
-    return {
-        "as it is": lines,
-        "empty": [],
-        "a line short": lines[:-1],
-        "torn": [*lines[:-1], lines[-1][:50]],
-        "torn in the middle": [lines[0], lines[1][:50], *lines[2:]],
-        "a line twice": [*lines[:2], *lines[1:]],
-        "another order": lines[::-1],
-        "no JSON": [b"hello\n", *lines[1:]],
-        "no entry": [b'{"id": 3}\n', *lines[1:]],
-        "ahead of the records": [*lines, lines[-1]],
-        "another end": [lines[0].replace(b'"end":', b'"end":1'), *lines[1:]],
-        "another seed": [lines[0].replace(b'"seed":0', b'"seed":1'), *lines[1:]],
-    }[kind]
-
-
-@pytest.mark.parametrize(
-    "kind",
-    [
-        *("as it is", "empty", "a line short", "torn", "torn in the middle", "a line twice"),
-        *("another order", "no JSON", "no entry", "ahead of the records", "another end"),
-        *("another seed", "missing"),
-    ],
-)
-def test_an_index_that_does_not_match_is_made_again(indexed: RecordFile, kind: str) -> None:
-    expected, content = indexed.entries(), indexed.index.read_bytes()
-    if kind == "missing":
-        indexed.index.unlink()
-    else:
-        lines = content.splitlines(keepends=True)
-        indexed.index.write_bytes(b"".join(changed_index(lines, kind)))
-    before = indexed.index.read_bytes() if indexed.index.exists() else None
-    assert indexed.entries() == expected
-    # Those who only read leave it alone.
-    assert (indexed.index.read_bytes() if indexed.index.exists() else None) == before
-    with indexed:
-        assert indexed.index.read_bytes() == content
-        indexed.append(record(4))
-        assert [entry.id for entry in indexed.entries()] == [record(i)["id"] for i in range(5)]
-    assert indexed.load() == [record(i) for i in range(5)]
-
-
-@pytest.mark.parametrize("places", [[0, 1, 3], [1, 0, 2, 3], [0, 1, 2], [], [3], [0, 0, 1, 2, 3]])
-def test_records_that_somebody_edits_are_read_anew(indexed: RecordFile, places: list[int]) -> None:
-    lines = indexed.path.read_bytes().splitlines(keepends=True)
-    indexed.path.write_bytes(b"".join(lines[i] for i in places))
-    for _ in range(2):
-        entries = indexed.entries()
-        assert [entry.id for entry in entries] == [record(i)["id"] for i in places]
-        with indexed:  # makes the index again
-            pass
-    assert RecordFile(indexed.folder).entries() == entries
-
-
-def test_only_records_that_the_index_lacks_are_read(
-    indexed: RecordFile, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    import rnnparse.study.records as module
-
-    lines = indexed.index.read_bytes().splitlines(keepends=True)
-    indexed.index.write_bytes(b"".join(lines[:3]))
-    read: list[bytes] = []
-    parse = module._parse_record
-    monkeypatch.setattr(module, "_parse_record", lambda line: read.append(line) or parse(line))
-    assert len(indexed.entries()) == 4
-    assert read == indexed.path.read_bytes().splitlines(keepends=True)[3:]
 
 
 KILLED = """
@@ -526,11 +442,9 @@ def maybe_die(function):
 def make(i):
     return records.make_record({"rate": i}, 0, "finished", Curve({"objective": [2.0 + i]}))
 
-# A kill before each step that changes a file, and in the midst of the writes to the index.
+# A kill before each step that changes a file.
 os.write, os.fsync, os.replace = map(maybe_die, (os.write, os.fsync, os.replace))
 os.ftruncate = maybe_die(os.ftruncate)
-line = records.Entry.line
-records.Entry.line = maybe_die(line)
 with records.RecordFile(folder) as file:
     ended = {entry.id for entry in file.entries()}
     for i in range(3):
@@ -550,7 +464,7 @@ def test_a_kill_at_any_step_loses_nothing(tmp_path: Path) -> None:
 
     ids = {trial_id({"rate": i}, 0) for i in range(3)}
     steps = int(run(tmp_path / "whole", 0).stdout)
-    assert steps > 10
+    assert steps >= 10
     for at in range(1, steps + 1):
         folder = tmp_path / str(at)
         killed = run(folder, at)
@@ -564,11 +478,7 @@ def test_a_kill_at_any_step_loses_nothing(tmp_path: Path) -> None:
             for i in range(3):
                 if trial_id({"rate": i}, 0) not in kept:
                     file.append(record(i))
-            index = file.index.read_bytes()
         assert {entry.id for entry in file.entries()} == ids
-        file.index.unlink()
-        with file:
-            assert file.index.read_bytes() == index
 
 
 # -- study.json ----------------------------------------------------------------------------------
@@ -591,9 +501,9 @@ def test_what_a_study_is_about_may_have_no_gaps(tmp_path: Path, name: str) -> No
     kept = {key: value for key, value in ABOUT.items() if key != name}
     others = [{}, {name: 3}, *([{name: None}] if name not in ("data", "gold") else [])]
     for other in others:
-        wrong = " is missing" if not other else ": expected "
-        refuse(tmp_path, {**kept, **other}, f"{name}{wrong}")
-    refuse(tmp_path, {**ABOUT, "space": {"axes": {}}}, "space: seeds is missing")
+        wrong = f"{name}: expected " if other else f"missing required field `{name}`"
+        refuse(tmp_path, {**kept, **other}, wrong)
+    refuse(tmp_path, {**ABOUT, "space": {"axes": {}}}, "space: object missing .* `seeds`")
 
 
 def refuse(folder: Path, about: dict[str, Any], words: str) -> None:
@@ -609,16 +519,17 @@ def refuse(folder: Path, about: dict[str, Any], words: str) -> None:
 @pytest.mark.parametrize(
     ("more", "words"),
     [
-        ({"sizes": 3}, "sizes: expected an object, not 3"),
-        ({"sizes": {"train": "many"}}, "sizes.train: expected a non-negative whole number"),
-        ({"baselines": {"chance": None}}, "baselines.chance: expected a finite number"),
-        ({"metric": {"name": "dev_f1"}}, "metric: maximize is missing"),
-        ({"trials": ["x"]}, r"trials\[0\]: expected 16 hexadecimal digits"),
-        ({"commands": {"x": 3}}, "commands.x: expected text"),
-        ({"created": "2026-01-02"}, "created: expected a date and time with a time zone"),
+        ({"sizes": 3}, "sizes: expected `object . null`, got `int`"),
+        ({"sizes": {"train": "many"}}, "sizes.*: expected `int`, got `str`"),
+        ({"baselines": {"chance": None}}, "baselines.*: expected `float`, got `null`"),
+        ({"metric": {"name": "dev_f1"}}, "metric: object missing required field `maximize`"),
+        ({"trials": ["x"]}, r"trials\[0\]: expected `str` matching regex"),
+        ({"commands": {"x": 3}}, "commands.*: expected `str`, got `int`"),
+        ({"created": "2026-01-02"}, "created: invalid RFC3339 encoded datetime"),
+        ({"created": "2026-01-02T03:04:05"}, "created: expected `datetime` with a timezone"),
         ({"command": "rnnparse study run caf\ud800"}, "command: .* is not Unicode text"),
-        ({"more": 1}, "'more' is unknown"),
-        ({"gold": [1, -1]}, r"gold\[1\]: expected a non-negative whole number, not -1"),
+        ({"more": 1}, "unknown field `more`"),
+        ({"gold": [1, -1]}, r"gold\[1\]: expected `int` >= 0"),
     ],
 )
 def test_what_a_study_may_tell_besides_is_damaged_too(
@@ -638,27 +549,15 @@ def test_what_a_study_may_tell_besides_is_damaged_too(
         {"status": "lost"},
         {"error": {"type": "ValueError"}},
         {"error": {"type": "ValueError", "message": ""}},  # but it finished
-        {"status": "diverged"},  # but its objective fell
         {"status": "failed"},  # but it has no error
         {"seconds": -1},
         {"host": "\ud800"},
         {"versions": {"python": 3}},
         {"data": "no hash"},
-        {"updates": {"objective": [True]}},
-        {"epochs": [{"dev_f1": 70.0}]},
-        {"epochs": [{"epoch": None}]},
-        {"epochs": [{"epoch": 1, "dev_counts": [[1, 2], [3]]}]},
-        {"epochs": [{"epoch": 1, "dev_counts": [[3, 2]]}]},
-        {"convex": {"optimum": "low"}},
-        {"convex": {"gap": [1, "2"]}},
         {"seconds": None},
         {"updates": []},
-        {"updates": {"objective": 3.0}},
-        {"updates": {"objective": ["3"]}},
         {"epochs": {}},
         {"epochs": [3]},
-        {"epochs": [{"epoch": 1, "dev_f1": "70"}]},
-        {"convex": 3},
     ],
 )
 def test_a_record_of_other_kinds_is_damaged(tmp_path: Path, changed: dict[str, Any]) -> None:
@@ -666,6 +565,32 @@ def test_a_record_of_other_kinds_is_damaged(tmp_path: Path, changed: dict[str, A
     for read in (RecordFile(tmp_path).load, RecordFile(tmp_path).entries):
         with pytest.raises(StudyError, match=r"records.jsonl:2: the line is damaged"):
             read()
+
+
+@pytest.mark.parametrize(
+    "changed",
+    [
+        {"status": "diverged"},  # but its objective fell
+        {"updates": {"objective": [True]}},
+        {"epochs": [{"dev_f1": 70.0}]},
+        {"epochs": [{"epoch": None}]},
+        {"epochs": [{"epoch": 1, "dev_counts": [[1, 2], [3]]}]},
+        {"epochs": [{"epoch": 1, "dev_counts": [[3, 2]]}]},
+        {"convex": {"optimum": "low"}},
+        {"convex": {"gap": [1, "2"]}},
+        {"updates": {"objective": 3.0}},
+        {"updates": {"objective": ["3"]}},
+        {"epochs": [{"epoch": 1, "dev_f1": "70"}]},
+        {"convex": 3},
+        {"updates": {"objective": 1e99, "loss": [3, {"x": []}]}},
+    ],
+)
+def test_a_curve_of_other_kinds_is_damaged(tmp_path: Path, changed: dict[str, Any]) -> None:
+    write_lines(tmp_path, record(0), {**record(3), **changed})
+    entries = RecordFile(tmp_path).entries()  # which do not look at curves
+    assert len(entries) == 2 and not isinstance(entries[1].latest("objective"), str)
+    with pytest.raises(StudyError, match=r"records.jsonl:2: the line is damaged"):
+        RecordFile(tmp_path).load()
 
 
 def write_lines(folder: Path, *records: dict[str, Any]) -> None:
@@ -699,7 +624,7 @@ LINE = json.dumps(record(0), separators=(",", ":"))
         ),
         ('"host":""', '"host":"é"', "is not UTF-8"),
         ('"host":"",', "", "Expecting"),
-        ('"epochs":', '"epoch":', "epochs is missing"),
+        ('"epochs":', '"epoch":', "unknown field `epoch`"),
     ],
 )
 def test_what_json_cannot_be_in_a_record_is_named(
@@ -709,6 +634,16 @@ def test_what_json_cannot_be_in_a_record_is_named(
     (tmp_path / "records.jsonl").write_bytes(line.encode("latin-1") + b"\n")
     with pytest.raises(StudyError, match=f"records.jsonl:1: the line is damaged: .*{words}"):
         RecordFile(tmp_path).load()
+
+
+@pytest.mark.parametrize("name", ["caf\udce9", "😀", "\\ud800"])
+def test_settings_may_be_names_of_files_that_are_not_unicode(tmp_path: Path, name: str) -> None:
+    made = make_record({"file": name}, 0, "finished", Curve({"loss": [2.0, 1.0]}))
+    with RecordFile(tmp_path) as file:
+        file.append(made)
+        [entry] = file.entries()
+    assert file.load() == [made]
+    assert (entry.id, entry.count, entry.latest("loss")) == (made["id"], 2, 1.0)
 
 
 def test_numbers_of_a_study_from_before_that_count_as_infinite_now_are_none(tmp_path: Path) -> None:
@@ -753,10 +688,10 @@ def test_what_json_cannot_be_a_study_is_named(tmp_path: Path, text: str, words: 
 @pytest.mark.parametrize(
     ("space", "words"),
     [
-        ({"axes": {"x": []}}, "space.axes.x: expected a list of values"),
+        ({"axes": {"x": []}}, "space.axes.*: expected `array` of length >= 1"),
         ({"axes": {"seed": [1]}}, "seed cannot be an axis"),
         ({"axes": {"x": list(range(50)), "y": list(range(50)), "z": list(range(50))}}, "125,000"),
-        ({"axes": {}, "further": [3]}, r"space.further\[0\]: expected an object"),
+        ({"axes": {}, "further": [3]}, r"space.further\[0\]: expected `object`"),
     ],
 )
 def test_a_space_that_no_study_has_is_damaged(

@@ -71,7 +71,7 @@ WAYS = {
     "exhausted": ("out of memory", {"type": "ResourceExhaustedError", "message": "OOM"}),
     "exit": ("failed", {"type": "SystemExit", "message": "3"}),
     "nothing": ("failed", "the trial function returned None; expected a Curve"),
-    "no number": ("failed", "an update: objective: expected a number or null, not 'x'"),
+    "no number": ("failed", "updates.objective[0]: expected `float | null`"),
 }
 
 
