@@ -60,7 +60,10 @@ class WordForms:
     def _nearest(self, word: str, opens: bool | None) -> str:
         """The form under which an unknown word is looked up."""
         if not is_punctuation(word):
-            return word.translate(self._in_words)
+            word, opens = word.translate(self._in_words), None
+            # A letter may become a mark: Unicode has an apostrophe among the letters.
+            if word in self._known or not is_punctuation(word):
+                return word
         return next((mark for mark in substitutes(word, opens) if mark in self._known), word)
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import unicodedata
 
 import pytest
-from hypothesis import given
+from hypothesis import example, given
 from hypothesis import strategies as st
 
 from rnnparse.grammar.forms import WordForms
@@ -69,6 +69,7 @@ def test_without_any_mark_the_token_stays() -> None:
 
 
 @pytest.mark.parametrize("forms", [PENN, WEB, WordForms([])])
+@example(tokens=[":ʼ"])
 @given(tokens=st.lists(st.text(min_size=1, max_size=4), max_size=8))
 def test_looking_up_keeps_words_and_is_done_once(forms: WordForms, tokens: list[str]) -> None:
     looked_up_forms = forms.lookup(tokens)
