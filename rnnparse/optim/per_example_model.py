@@ -11,6 +11,7 @@ from rnnparse._keras_compat import (
     Functional,
     LossFunctionWrapper,
     compile_settings,
+    global_seed_generator,
     keras_mask,
     takes_training,
     tensorflow_variable,
@@ -226,6 +227,8 @@ class PerExampleModel(keras.Model):
 
     def make_train_function(self, force: bool = False) -> Any:
         """As for any Keras model, but traced again if other variables are trained than before."""
+        # Keras makes it when a layer first draws; within the loop, its graph would be traced twice.
+        global_seed_generator()
         wanted = [id(v) for v in self.trainable_variables], id(self.optimizer), self.run_eagerly
         known, self._traced_for = self._traced_for, wanted
         if known not in (None, wanted) and not force:
