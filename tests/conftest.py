@@ -8,11 +8,21 @@ from pathlib import Path
 
 import pytest
 from filelock import FileLock
+from hypothesis import settings
 
 from rnnparse.cli import main
 
 # Shells let jobs in the background ignore it, and so would the programs that tests interrupt.
 signal.signal(signal.SIGINT, signal.default_int_handler)
+
+settings.register_profile("all", deadline=None)  # a busy machine is no error in the code
+settings.register_profile("quick", settings.get_profile("all"), max_examples=30)
+
+
+def pytest_configure(config: pytest.Config) -> None:
+    """Draw fewer examples in runs without the slow tests."""
+    settings.load_profile("quick" if config.getoption("markexpr") == "not slow" else "all")
+
 
 SHARED = Path(__file__).resolve().parents[2] / "shared"
 

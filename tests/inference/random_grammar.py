@@ -17,7 +17,6 @@ from rnnparse.trees.heads import HeadTable
 
 CATEGORIES = ("TOP", "A", "B", "C")
 random_tests = settings(
-    deadline=None, max_examples=100,
     suppress_health_check=[HealthCheck.too_slow, HealthCheck.filter_too_much],
 )
 
