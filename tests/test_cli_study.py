@@ -20,6 +20,7 @@ from rnnparse.cli import main
 from rnnparse.parser_study import lr_range_test, shared_forests
 from rnnparse.parser_study.grid import Grid
 from rnnparse.parser_study.study import ParserStudy
+from rnnparse.study import range_plot
 from rnnparse.study.lr_range_test import sweep
 from tests.study import made_up
 from tests.training.runs import write_treebank
@@ -195,6 +196,8 @@ def test_closed_streams_are_no_error_and_no_place_for_other_files(tmp_path: Path
         (["range", "missing.mrg", "--optimizer", "adem"], "unknown optimizer 'adem'"),
         (["range", "missing.mrg", "--freeze", "*"], "all weights are frozen"),
         (["range", "missing.mrg", "--optimizer", "levenberg-marquardt"], "use adagrad or adam"),
+        (["run", "one.mrg", "--out", "two.mrg"], "two.mrg: file exists"),
+        (["run", "one.mrg", "--out", "two.mrg/out"], "two.mrg/out: not a directory"),
     ],
 )
 def test_errors_are_one_line(
@@ -227,10 +230,15 @@ def test_a_range_test_is_printed_even_if_it_cannot_be_drawn(
     problem = SimpleNamespace(path=None)
     monkeypatch.setattr(shared_forests, "prepare_problem", lambda *_, **__: problem)
     drawing = tmp_path / "absent" / "range.svg"
+    error = f"rnnparse: error: {drawing}: no such file or directory\n"
+    assert main(["study", "range", "--svg", str(drawing)]) == 2
+    assert capsys.readouterr() == ("", error)  # before the test
+    drawing.parent.mkdir()
+    check = range_plot.check_svg
+    monkeypatch.setattr(range_plot, "check_svg", lambda path: check(path) or path.parent.rmdir())
     assert main(["study", "range", "--svg", str(drawing)]) == 2
     out, err = capsys.readouterr()
-    assert "suggested" in out
-    assert err == f"rnnparse: error: {drawing}: no such file or directory\n"
+    assert "suggested" in out and err == error
 
 
 @pytest.mark.parametrize(

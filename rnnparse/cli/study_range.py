@@ -79,13 +79,15 @@ def run(args: argparse.Namespace) -> int:
     from rnnparse.parser_study.lr_range_test import check_range_test, parser_range_test
     from rnnparse.parser_study.shared_forests import prepare_problem
     from rnnparse.parser_study.train_command import train_command
-    from rnnparse.study.range_plot import format_range, write_range_svg
+    from rnnparse.study.range_plot import check_svg, format_range, write_range_svg
 
     given = {name: value for name, value in vars(args).items() if name in _FIELDS}
     given |= given_style(args)
     config = TrainingConfig.from_dict(given)
     rates = {"low": args.low, "high": args.high, "updates": args.updates}
     check_range_test(config, **rates)
+    if args.svg:
+        check_svg(Path(args.svg))
     path = prepare_problem(config, progress=sys.stderr.isatty()).path
     result = parser_range_test(path, config, **rates)
     if args.json:

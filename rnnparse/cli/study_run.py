@@ -274,10 +274,12 @@ def _trial_table(trials: list[Any]) -> str:
     """One line per trial with the settings that vary, and one line with those that do not."""
     if not trials:
         return "nothing to run"
-    rows = [{**trial.config, "seed": trial.seed} for trial in trials]
-    varying = [name for name in rows[0] if len({str(row[name]) for row in rows}) > 1]
-    shared = ", ".join(f"{name} {v}" for name, v in rows[0].items() if name not in varying)
-    lines = [columns(varying, [[row[name] for name in varying] for row in rows[:_SHOWN]])]
-    if len(rows) > _SHOWN:
-        lines.append(f"... and {len(rows) - _SHOWN} more")
-    return "\n".join([*(lines if varying else []), f"\nall: {shared}"])
+    from rnnparse.study.search_space import varying
+
+    names = varying(trials)
+    shared = ", ".join(f"{name} {v}" for name, v in trials[0].settings.items() if name not in names)
+    rows = [[trial.settings[name] for name in names] for trial in trials[:_SHOWN]]
+    lines = [columns(names, rows)]
+    if len(trials) > _SHOWN:
+        lines.append(f"... and {len(trials) - _SHOWN} more")
+    return "\n".join([*(lines if names else []), f"\nall: {shared}"])

@@ -105,11 +105,11 @@ def prepare_problem(config: TrainingConfig, progress: bool = True) -> ProblemFil
         *(settings[name] for name in _DECISIVE),
     )
     path = cache_folder(config.cache) / "problems" / f"{key}.npz"
-    if not _is_whole(path, config):
+    shared = _cached(path, config)
+    if shared is None:
         path.parent.mkdir(parents=True, exist_ok=True)
-        problem = make_problem(lists, trees, dev, vectors, config)
-        write_arrays(path, to_arrays(SharedProblem(problem, vectors)))
-    shared = read_problem(path, config)
+        shared = SharedProblem(make_problem(lists, trees, dev, vectors, config), vectors)
+        write_arrays(path, to_arrays(shared))
     shared.problem.frozen(config.freeze)  # raises an error now, not in every trial
     assert shared.problem.dev is not None
     counts = shared.problem.dev.counts
@@ -117,16 +117,14 @@ def prepare_problem(config: TrainingConfig, progress: bool = True) -> ProblemFil
     return ProblemFile(path, data, sizes, [c.gold for c in counts], _baselines(counts))
 
 
-def _is_whole(path: Path, config: TrainingConfig) -> bool:
-    """Whether the file exists and is valid. Logs a warning if it is damaged."""
-    if not path.is_file():
-        return False
-    try:
-        read_problem(path, config)
-    except ConfigError:
-        _LOG.warning("%s: the forests in the cache are damaged; making them again", path)
-        return False
-    return True
+def _cached(path: Path, config: TrainingConfig) -> SharedProblem | None:
+    """The problem in a file, if it exists and is valid. Logs a warning if it is damaged."""
+    if path.is_file():
+        try:
+            return read_problem(path, config)
+        except ConfigError:
+            _LOG.warning("%s: the forests in the cache are damaged; making them again", path)
+    return None
 
 
 def hashes(
@@ -181,8 +179,7 @@ def read_problem(path: Path, config: TrainingConfig) -> SharedProblem:
         ConfigError: the file is missing or damaged.
     """
     try:
-        arrays = read_arrays(path)
-        return _from_arrays(arrays, config)
+        return _from_arrays(read_arrays(path), config)
     except (OSError, KeyError, ValueError, TypeError) as error:
         raise ConfigError(
             f"{path}: the forests of this study cannot be read ({error}); remove the file and "
@@ -198,24 +195,16 @@ def _from_arrays(arrays: dict[str, np.ndarray], config: TrainingConfig) -> Share
         ForestDataset(**{name: arrays[f"{part}_{name}"] for name in _STORE})
         for part in ("train", "dev")
     )
-    if store.key.max(initial=-1) >= len(category_pairs) or dev.key.max(initial=-1) >= len(
-        category_pairs
-    ):
-        raise ValueError("a node has an unknown key")
-    if max(store.word.max(initial=-1), dev.word.max(initial=-1)) >= len(vocabulary):
-        raise ValueError("a word is not in the vocabulary")
-    sizes = {"S": len(dev), "T": len(dev.root)}
-    check("problem", COUNTS, arrays, **sizes)
-    ends = dev.root_offsets[1:-1]
-    counts = [
-        BracketCounts(matched, test, gold)
-        for matched, test, gold in zip(
-            np.split(arrays["counts_matched"], ends),
-            np.split(arrays["counts_test"], ends),
-            arrays["counts_gold"].tolist(),
-            strict=True,
-        )
-    ]
+    for part in (store, dev):
+        if part.key.max(initial=-1) >= len(category_pairs):
+            raise ValueError("a node has an unknown key")
+        if part.word.max(initial=-1) >= len(vocabulary):
+            raise ValueError("a word is not in the vocabulary")
+    check("problem", COUNTS, arrays, S=len(dev), T=len(dev.root))
+    matched, test = (
+        np.split(arrays[f"counts_{name}"], dev.root_offsets[1:-1]) for name in ("matched", "test")
+    )
+    counts = [*map(BracketCounts, matched, test, arrays["counts_gold"].tolist())]
     vectors = None
     if "vectors" in arrays:
         vectors = WordVectors(names["vector_words"], arrays["vectors"])

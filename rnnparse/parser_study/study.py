@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from rnnparse.config import TrainingConfig
+from rnnparse.files import make_writable
 from rnnparse.parser_study.grid import Grid
 from rnnparse.parser_study.shared_forests import hashes, prepare_problem
 from rnnparse.parser_study.train_command import train_command
@@ -108,8 +109,14 @@ class ParserStudy:
             RnnparseError: the data cannot be read; or as for `Study.run`.
             KeyboardInterrupt: on Ctrl-C; the records so far are kept.
         """
-        if (Path(self.folder) / LOCK).exists():
-            with RecordFile(self.folder):  # fails now if the study runs, not after making the lists
+        # What would stop the study stops it now, not after the lists are made.
+        folder = Path(self.folder)
+        is_new = not folder.exists()
+        make_writable(folder)
+        if is_new:
+            folder.rmdir()
+        elif (folder / LOCK).exists():
+            with RecordFile(folder):
                 pass
         problem = prepare_problem(self.config, progress)
         known = ("data", "sizes", "gold", "baselines")

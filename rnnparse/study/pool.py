@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import os
 import re
+import signal
 import socket
 import warnings
 from collections import deque
@@ -16,6 +17,7 @@ from concurrent.futures import FIRST_COMPLETED, Executor, Future, wait
 from contextlib import AbstractContextManager, ExitStack, contextmanager
 from dataclasses import dataclass
 from functools import lru_cache
+from multiprocessing import resource_tracker
 from pathlib import Path
 from typing import Any
 
@@ -171,11 +173,25 @@ class Runner:
 
 def _submit(executor: Executor, task: Task) -> Future[dict[str, Any]]:
     try:
-        return executor.submit(run_task, task)
+        with _without_interrupts():
+            return executor.submit(run_task, task)
     except RuntimeError as error:  # an idle worker has died
         failed: Future[dict[str, Any]] = Future()
         failed.set_exception(error)
         return failed
+
+
+@contextmanager
+def _without_interrupts() -> Iterator[None]:
+    """Delay Ctrl-C. Processes that start meanwhile never see it, not even while they load."""
+    if not hasattr(signal, "pthread_sigmask"):  # Windows
+        yield
+        return
+    before = signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGINT})
+    try:
+        yield
+    finally:
+        signal.pthread_sigmask(signal.SIG_SETMASK, before)
 
 
 def check_backend(backend: str, n_jobs: int, address: str | None) -> None:
@@ -188,8 +204,7 @@ def check_backend(backend: str, n_jobs: int, address: str | None) -> None:
         raise ConfigError("an address is for --backend ray or dask; processes run on this machine")
 
 
-@contextmanager
-def open_pool(backend: str, n_jobs: int, address: str | None) -> Iterator[Pool]:
+def open_pool(backend: str, n_jobs: int, address: str | None) -> AbstractContextManager[Pool]:
     """Provide the workers of a backend. Where the block raises, trials that run are killed.
 
     Args:
@@ -203,8 +218,7 @@ def open_pool(backend: str, n_jobs: int, address: str | None) -> Iterator[Pool]:
         StudyError: the cluster does not answer.
     """
     check_backend(backend, n_jobs, address)
-    with _BACKENDS[backend](max(n_jobs, 0), address) as pool:
-        yield pool
+    return _BACKENDS[backend](max(n_jobs, 0), address)
 
 
 @contextmanager
@@ -214,6 +228,7 @@ def _processes(n_jobs: int, address: str | None) -> Iterator[Pool]:
     # loky replaces a worker whose memory has grown, which needs no message.
     warnings.filterwarnings("ignore", "A worker stopped while some jobs", UserWarning)
     n_jobs = job_count(n_jobs)
+    resource_tracker.ensure_running()  # where that starts later, it admits Ctrl-C again
 
     def executor() -> Executor:
         # The initializer runs when a worker starts, as the driver may die before its first trial.

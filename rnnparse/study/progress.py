@@ -16,7 +16,7 @@ from typing import Any, TextIO
 from tqdm import tqdm
 
 from rnnparse.study.schema import STATUSES, Entry
-from rnnparse.study.search_space import Trial
+from rnnparse.study.search_space import Trial, varying
 
 _SECONDS = 1.0  # between two updates of the table
 _RUNNING, _ENDED = 8, 4  # rows of the table
@@ -65,7 +65,7 @@ class Progress:
     ) -> None:
         self.metric, self.heartbeats, self.file = metric, heartbeats, file or sys.stderr
         self._trials = {trial.id: trial for trial in trials}
-        self._varying = _varying(trials)
+        self._varying = varying(trials)
         self._counts: Counter[str] = Counter()
         self._best: tuple[str, float | None] = ("", None)
         self._ended: deque[list[str]] = deque(maxlen=_ENDED)
@@ -162,15 +162,7 @@ class Progress:
         trial = self._trials.get(trial_id)
         if trial is None:
             return []
-        values = {**trial.config, "seed": trial.seed}
-        return [_number(values.get(name)) for name in self._varying]
-
-
-def _varying(trials: Sequence[Trial]) -> list[str]:
-    """The names of the settings, and of the seed, in which trials differ."""
-    settings = [{**trial.config, "seed": trial.seed} for trial in trials]
-    names = dict.fromkeys(name for values in settings for name in values)
-    return [name for name in names if len({str(values.get(name)) for values in settings}) > 1]
+        return [_number(trial.settings.get(name)) for name in self._varying]
 
 
 def _number(value: Any) -> str:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import textwrap
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 
@@ -52,11 +53,7 @@ def write_range_svg(result: RangeTest, path: Path, title: str = "") -> None:
         MissingExtraError: matplotlib is not installed.
         OSError: the file cannot be written.
     """
-    try:
-        from matplotlib.figure import Figure
-    except ImportError:
-        raise MissingExtraError("matplotlib", "study") from None
-    figure = Figure(figsize=(7, 4), layout="constrained")
+    figure = _figure_type()(figsize=(7, 4), layout="constrained")
     axes = figure.add_subplot()
     losses = [np.nan if loss is None else loss for loss in result.losses]
     axes.plot(result.rates, losses, ".", color="0.7", label="after each update")
@@ -72,6 +69,22 @@ def write_range_svg(result: RangeTest, path: Path, title: str = "") -> None:
     axes.set(xscale="log", xlabel="learning rate", ylabel="loss", title=title)
     axes.legend()
     write_atomically(path, lambda file: figure.savefig(file, format="svg"))
+
+
+def check_svg(path: Path) -> None:
+    """Raise the errors of `write_range_svg` before there is a result."""
+    _figure_type()
+    if not path.exists() or path.is_dir():
+        open(path, "xb").close()
+        path.unlink()
+
+
+def _figure_type() -> Any:
+    try:
+        from matplotlib.figure import Figure
+    except ImportError:
+        raise MissingExtraError("matplotlib", "study") from None
+    return Figure
 
 
 def _bars(values: np.ndarray) -> str:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterator
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 import numpy as np
@@ -46,9 +46,9 @@ class RangeTest:
         remarks: what to conclude, in sentences.
     """
 
-    rates: tuple[float, ...]
-    losses: tuple[float | None, ...]
-    smoothed: tuple[float, ...]
+    rates: tuple[float, ...] = field(repr=False)
+    losses: tuple[float | None, ...] = field(repr=False)
+    smoothed: tuple[float, ...] = field(repr=False)
     start: float
     falling: float | None = None
     steepest: float | None = None

@@ -144,6 +144,9 @@ class RecordFile:
         self._lock: IO[bytes] | None = None
         self._descriptor = -1
 
+    def __repr__(self) -> str:
+        return f"RecordFile({str(self.folder)!r})"
+
     def __enter__(self) -> RecordFile:
         """Make the folder, lock it, remove what a kill left half written.
 

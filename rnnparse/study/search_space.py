@@ -34,6 +34,18 @@ class Trial(NamedTuple):
     config: dict[str, Any]
     seed: int
 
+    @property
+    def settings(self) -> dict[str, Any]:
+        """The configuration and the seed."""
+        return {**self.config, "seed": self.seed}
+
+
+def varying(trials: Sequence[Trial]) -> list[str]:
+    """The names of the settings, and of the seed, in which trials differ."""
+    settings = [trial.settings for trial in trials]
+    names = dict.fromkeys(name for values in settings for name in values)
+    return [name for name in names if len({str(values.get(name)) for values in settings}) > 1]
+
 
 @dataclass(frozen=True)
 class Space:

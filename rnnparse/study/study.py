@@ -10,12 +10,12 @@ from contextlib import ExitStack, contextmanager
 from dataclasses import asdict, dataclass
 from datetime import datetime, timezone
 from pathlib import Path
+from tempfile import TemporaryDirectory
 from typing import Any
 
 import cloudpickle
 
 from rnnparse.errors import ConfigError, StudyError
-from rnnparse.folders import remove_known
 from rnnparse.study.curve import plain
 from rnnparse.study.manifest import STUDY, check_about, read_study, write_study
 from rnnparse.study.pool import Runner, check_backend, open_pool
@@ -25,8 +25,6 @@ from rnnparse.study.schema import FAILURES, Entry
 from rnnparse.study.search_space import Space, Trial
 from rnnparse.study.worker import Task, versions
 from rnnparse.threads import job_count
-
-_HEARTBEATS = ".running"
 
 
 @dataclass(frozen=True)
@@ -139,6 +137,9 @@ class Study:
         self._data = data_hash(self._about["data"])
         self._function = _pickled(objective_fn)
 
+    def __repr__(self) -> str:
+        return f"Study({str(self.folder)!r}, {len(self.trials)} trials)"
+
     def run(self, progress: bool = True) -> list[dict[str, Any]]:
         """Run the trials that have no record.
 
@@ -232,16 +233,16 @@ class Study:
     def _run(self, waiting: Sequence[Trial], ended: Sequence[Entry], show: bool) -> None:
         with _one_interrupt(), ExitStack() as stack:
             pool = stack.enter_context(open_pool(self.backend, self.n_jobs, self.address))
-            heartbeats = stack.enter_context(self._heartbeats()) if pool.local else None
+            heartbeats = None
+            if pool.local:
+                heartbeats = Path(stack.enter_context(TemporaryDirectory(prefix="rnnparse-")))
             progress = stack.enter_context(
                 Progress(self.trials, ended, self.metric, heartbeats, show=show)
             )
 
             def make_task(trial: Trial) -> Task:
-                if heartbeats is None:
-                    return Task(trial, self._function, self._data)
-                path = str(heartbeats / trial.id)
-                return Task(trial, self._function, self._data, path, os.getpid())
+                local = (str(heartbeats / trial.id), os.getpid()) if heartbeats else ()
+                return Task(trial, self._function, self._data, *local)
 
             def keep(record: dict[str, Any]) -> None:
                 progress.note(self.file.append(record))
@@ -250,18 +251,6 @@ class Study:
                 Runner(pool, make_task, keep).run(waiting)
             except KeyboardInterrupt:
                 raise KeyboardInterrupt(self._how_to_resume()) from None
-
-    @contextmanager
-    def _heartbeats(self) -> Iterator[Path]:
-        """A new folder for heartbeat files; one that a killed driver has left is removed."""
-        folder = self.folder / _HEARTBEATS
-        ids = {trial.id for trial in self.trials}
-        remove_known(folder, ids.__contains__)
-        folder.mkdir(exist_ok=True)
-        try:
-            yield folder
-        finally:
-            remove_known(folder, ids.__contains__)
 
     def _how_to_resume(self) -> str:
         ids = {trial.id for trial in self.trials}

@@ -150,6 +150,23 @@ def test_ctrl_c_twice_ends_it_as_well(tmp_path: Path, pause: float) -> None:
     driver.wait_for_no_worker()
 
 
+def is_starting(driver: Driver) -> bool:
+    """Whether a worker loads its first modules."""
+    process = driver.process.pid
+    children = Path(f"/proc/{process}/task/{process}/children").read_text().split()
+    return any(b"popen_loky" in Path(f"/proc/{one}/cmdline").read_bytes() for one in children)
+
+
+def test_ctrl_c_while_workers_start_gives_one_message(tmp_path: Path) -> None:
+    driver = Driver(tmp_path, pause=1000)
+    wait_until(lambda: is_starting(driver))
+    time.sleep(0.05)
+    os.killpg(driver.process.pid, signal.SIGINT)
+    status, errors = driver.end()
+    assert status in (-signal.SIGINT, 130)
+    assert errors.count("Traceback") == 1, errors
+
+
 def test_workers_end_soon_after_their_driver_in_the_midst_of_a_trial(tmp_path: Path) -> None:
     driver = Driver(tmp_path, pause=1000)
     wait_until(lambda: len(driver.workers()) == 2)

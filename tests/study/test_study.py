@@ -495,3 +495,9 @@ def test_times_and_hosts_alone_may_differ(ways: Ways, tmp_path: Path) -> None:
     again = Study(Space({"way": list(WAYS)}, (5,)), outcomes(), tmp_path, n_jobs=1, data=data)
     for record in again.run(progress=False):
         assert without_times(record) == without_times(records[record["config"]["way"]])
+
+
+def test_studies_and_their_files_name_their_folder(tmp_path: Path) -> None:
+    study = Study({"x": [1, 2]}, print, tmp_path)
+    assert repr(study) == f"Study('{tmp_path}', 2 trials)"
+    assert repr(study.file) == f"RecordFile('{tmp_path}')"

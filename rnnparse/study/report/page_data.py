@@ -132,7 +132,6 @@ class ReportData:
 
     def details(self) -> Iterator[str]:
         """A line for each trial: advice, evidence, curves, and the command that repeats it."""
-        edges: dict[int, list[int]] = {}
         for trial, record in enumerate(self.records):
             diagnosis, setting = self.results.diagnoses[trial], self.setting[trial]
             line: Json = {
@@ -144,10 +143,9 @@ class ReportData:
                 "command": self.results.command(trial),
             }
             for kind in self.series:
-                n = self.lengths[kind][setting]
-                cut = edges.setdefault(n, bin_edges(n, self.points))
+                edges = bin_edges(self.lengths[kind][setting], self.points)
                 curves = series(record, kind)
-                line[kind] = {name: downsample(values, cut) for name, values in curves.items()}
+                line[kind] = {name: downsample(values, edges) for name, values in curves.items()}
             if len(self.results.settings[setting].trials) > 1:
                 line["metrics"] = [self.results.value(trial, m.name) for m in self.results.metrics]
             yield script_json(line)

@@ -7,7 +7,7 @@ import os
 import re
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from functools import cached_property
 from pathlib import Path
 from typing import Any
@@ -50,9 +50,9 @@ class Results:
     """
 
     folder: Path
-    about: Mapping[str, Any]
-    records: Sequence[Record]
-    diagnoses: Sequence[Diagnosis]
+    about: Mapping[str, Any] = field(repr=False)
+    records: Sequence[Record] = field(repr=False)
+    diagnoses: Sequence[Diagnosis] = field(repr=False)
 
     @cached_property
     def missing(self) -> int:
