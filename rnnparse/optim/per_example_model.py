@@ -10,6 +10,7 @@ from typing import Any
 from rnnparse._keras_compat import (
     Functional,
     LossFunctionWrapper,
+    all_layers,
     compile_settings,
     global_seed_generator,
     keras_mask,
@@ -227,8 +228,11 @@ class PerExampleModel(keras.Model):
 
     def make_train_function(self, force: bool = False) -> Any:
         """As for any Keras model, but traced again if other variables are trained than before."""
-        # Keras makes it when a layer first draws; within the loop, its graph would be traced twice.
+        # Variables that are made in a graph have it traced twice: those of the generator from which
+        # layers without a seed draw, and of the optimizer.
         global_seed_generator()
+        if not self.optimizer.built and all(layer.built for layer in all_layers(self)):
+            self.optimizer.build(self.trainable_variables)
         wanted = [id(v) for v in self.trainable_variables], id(self.optimizer), self.run_eagerly
         known, self._traced_for = self._traced_for, wanted
         if known not in (None, wanted) and not force:
