@@ -393,7 +393,7 @@ def deadly(folder: Path) -> Callable[[dict[str, Any], int], Any]:
 
 
 @pytest.mark.skipif(os.name == "nt", reason="there are no signals")
-@pytest.mark.parametrize("jobs", [1, 3])
+@pytest.mark.parametrize("jobs", [1, 2])
 def test_a_trial_that_takes_its_process_with_it_is_found(tmp_path: Path, jobs: int) -> None:
     ways = [*range(1, 6), *DEATHS]
     study = Study({"way": ways}, deadly(tmp_path / "calls"), tmp_path / "study", n_jobs=jobs)
@@ -409,32 +409,35 @@ def test_a_trial_that_takes_its_process_with_it_is_found(tmp_path: Path, jobs: i
     assert set(calls(tmp_path / "calls")) == {f"{i} 0" for i in range(6)}
 
 
+class Unloadable:
+    """A trial function that calls another function where it is loaded."""
+
+    def __init__(self, function: Callable[..., Any], *arguments: Any) -> None:
+        self.call = function, arguments
+
+    def __reduce__(self) -> Any:
+        return self.call
+
+    def __call__(self, config: dict[str, Any], seed: int) -> None:
+        pass
+
+
 def test_a_function_that_cannot_be_sent_or_loaded_is_named(tmp_path: Path) -> None:
     lock = __import__("threading").Lock()
     with pytest.raises(ConfigError, match="cannot be pickled for other processes: TypeError"):
         Study({"x": [1]}, lambda config, seed: lock, tmp_path)
-
-    class Unloadable:
-        def __reduce__(self) -> Any:
-            return (__import__, ("no_such_module",))
-
-        def __call__(self, config: dict[str, Any], seed: int) -> None:
-            pass
-
-    study = Study({"x": [1]}, Unloadable(), tmp_path)
+    study = Study({"x": [1]}, Unloadable(__import__, "no_such_module"), tmp_path, n_jobs=1)
     with pytest.raises(StudyError, match="workers cannot load the trial function: ModuleNotFound"):
         study.run(progress=False)
     assert study.records() == []  # no trial is to blame
 
-    class Deadly(Unloadable):
-        def __reduce__(self) -> Any:
-            return (os._exit, (3,))
 
-    for values in ([1, 2], [1]):
-        study = Study({"x": values}, Deadly(), tmp_path)
-        with pytest.raises(StudyError, match=r"workers die before they begin a trial: .*EXIT\(3\)"):
-            study.run(progress=False)
-        assert study.records() == []
+@pytest.mark.parametrize("values", [[1], pytest.param([1, 2], marks=pytest.mark.slow)])
+def test_a_function_that_ends_the_workers_is_named(tmp_path: Path, values: list[int]) -> None:
+    study = Study({"x": values}, Unloadable(os._exit, 3), tmp_path)
+    with pytest.raises(StudyError, match=r"workers die before they begin a trial: .*EXIT\(3\)"):
+        study.run(progress=False)
+    assert study.records() == []
 
 
 def test_backends_and_their_packages_are_checked(
