@@ -107,7 +107,7 @@ def test_every_listed_optimiser_can_be_made() -> None:
 
 def test_a_saved_model_brings_its_optimizer_along(tmp_path: Path) -> None:
     model = keras.Sequential([keras.Input((2,)), keras.layers.Dense(1)])
-    model.compile(AdaGrad(0.3), loss="mse")
+    model.compile(AdaGrad(0.3), loss="mse", run_eagerly=True)
     x, y = np.ones((4, 2)), np.ones((4, 1))
     model.fit(x, y, verbose=0)
     model.save(tmp_path / "model.keras")

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import keras
 import numpy as np
@@ -21,7 +21,7 @@ OPTIMIZERS = {
     "adagrad": lambda: AdaGrad(0.1),
     "keras-adagrad": lambda: keras.optimizers.Adagrad(0.1),
 }
-makers = pytest.mark.parametrize("maker", OPTIMIZERS.values(), ids=OPTIMIZERS)
+State = tuple[list[bytes], list[bytes]]
 
 
 def compiled(optimizer: Any) -> Any:
@@ -36,12 +36,10 @@ def fit(model: Any, epochs: int = 1) -> None:
     model.fit(X, Y, batch_size=8, epochs=epochs, shuffle=False, verbose=0)
 
 
-def weights_of(model: Any) -> list[bytes]:
-    return [x.numpy().tobytes() for x in model.weights]
-
-
-def slots_of(model: Any) -> list[bytes]:
-    return [x.numpy().tobytes() for x in model.optimizer.variables]
+def state_of(model: Any) -> State:
+    """The bytes of the weights, and of the optimizer's variables."""
+    weights, slots = model.weights, model.optimizer.variables
+    return [x.numpy().tobytes() for x in weights], [x.numpy().tobytes() for x in slots]
 
 
 def test_momentum_adds_up_from_step_to_step() -> None:
@@ -71,59 +69,71 @@ def test_adagrads_sums_add_up_from_step_to_step(maker: Any, start: float, name: 
         np.testing.assert_allclose(variable_slots(optimizer, theta)[name], sums, rtol=1e-6)
 
 
-@makers
-def test_two_fits_of_an_epoch_are_one_of_two_epochs(maker: Any) -> None:
-    twice, once, forgetful = (compiled(maker()) for _ in range(3))
-    fit(twice)
-    fit(twice)
-    fit(once, epochs=2)
-    fit(forgetful)
-    forgetful.optimizer = maker()
-    fit(forgetful)
-    assert weights_of(twice) == weights_of(once) != weights_of(forgetful)
-    assert slots_of(twice) == slots_of(once)
+class Run(NamedTuple):
+    """A training of two epochs, and what is on file after the first one."""
+
+    maker: Any
+    arrays: Path
+    model: Path
+    half: State
+    whole: State
 
 
-@makers
-def test_a_run_resumed_from_arrays_goes_on_as_if_it_had_not_stopped(
-    maker: Any, tmp_path: Path
-) -> None:
-    first = compiled(maker())
-    fit(first)
-    variables = first.weights + first.optimizer.variables
-    np.savez(tmp_path / "run.npz", *(x.numpy() for x in variables))
-    resumed = compiled(maker())
-    resumed.optimizer.build(resumed.trainable_variables)
-    with np.load(tmp_path / "run.npz") as arrays:
-        for variable, array in zip(
-            resumed.weights + resumed.optimizer.variables, arrays.values(), strict=True
-        ):
+@pytest.fixture(scope="module", params=OPTIMIZERS)
+def run(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Run:
+    maker, folder = OPTIMIZERS[request.param], tmp_path_factory.mktemp("run")
+    whole, stopped = compiled(maker()), compiled(maker())
+    fit(whole, epochs=2)
+    fit(stopped)
+    variables = stopped.weights + stopped.optimizer.variables
+    np.savez(folder / "run.npz", *(x.numpy() for x in variables))
+    stopped.save(folder / "model.keras")
+    return Run(
+        maker, folder / "run.npz", folder / "model.keras", state_of(stopped), state_of(whole)
+    )
+
+
+def resumed(run: Run) -> Any:
+    """A model in the state after the first epoch."""
+    model = compiled(run.maker())
+    model.optimizer.build(model.trainable_variables)
+    with np.load(run.arrays) as arrays:
+        variables = model.weights + model.optimizer.variables
+        for variable, array in zip(variables, arrays.values(), strict=True):
             variable.assign(array)
-    for model in (first, resumed):
-        fit(model)
-    assert weights_of(first) == weights_of(resumed)
-    assert slots_of(first) == slots_of(resumed)
+    return model
 
 
-@makers
-def test_a_run_resumed_from_a_keras_file_goes_on_too(maker: Any, tmp_path: Path) -> None:
-    first = compiled(maker())
-    fit(first)
-    first.save(tmp_path / "model.keras")
-    resumed = keras.models.load_model(tmp_path / "model.keras", custom_objects={"AdaGrad": AdaGrad})
-    assert slots_of(first) == slots_of(resumed)
-    for model in (first, resumed):
-        fit(model)
-    assert weights_of(first) == weights_of(resumed)
+def test_two_fits_of_an_epoch_are_one_of_two_epochs(run: Run) -> None:
+    model = compiled(run.maker())
+    fit(model)
+    assert state_of(model) == run.half
+    fit(model)
+    assert state_of(model) == run.whole
 
 
-@makers
-def test_a_rebuilt_optimiser_goes_on_where_the_other_was(maker: Any) -> None:
-    kept, rebuilt = compiled(maker()), compiled(maker())
-    for model in (kept, rebuilt):
-        fit(model)
-    rebuilt.optimizer = rebuild_optimizer(rebuilt.optimizer, rebuilt.trainable_variables)
-    for model in (kept, rebuilt):
-        fit(model)
-    assert weights_of(kept) == weights_of(rebuilt)
-    assert slots_of(kept) == slots_of(rebuilt)
+def test_without_the_state_training_goes_on_differently(run: Run) -> None:
+    forgetful = resumed(run)
+    forgetful.optimizer = run.maker()
+    fit(forgetful)
+    assert state_of(forgetful)[0] != run.whole[0]
+
+
+def test_a_run_resumed_from_arrays_goes_on_as_if_it_had_not_stopped(run: Run) -> None:
+    model = resumed(run)
+    fit(model)
+    assert state_of(model) == run.whole
+
+
+def test_a_run_resumed_from_a_keras_file_goes_on_too(run: Run) -> None:
+    model = keras.models.load_model(run.model, custom_objects={"AdaGrad": AdaGrad})
+    assert state_of(model) == run.half
+    fit(model)
+    assert state_of(model) == run.whole
+
+
+def test_a_rebuilt_optimiser_goes_on_where_the_other_was(run: Run) -> None:
+    model = resumed(run)
+    model.optimizer = rebuild_optimizer(model.optimizer, model.trainable_variables)
+    fit(model)
+    assert state_of(model) == run.whole

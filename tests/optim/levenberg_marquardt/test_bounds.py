@@ -58,7 +58,7 @@ def test_rosenbrock_within_a_box_ends_where_scipy_ends(
         **dict.fromkeys(("xtol", "ftol", "gtol"), 1e-14),
     )
     x = variable(ROSENBROCK)  # outside, mostly
-    result = LevenbergMarquardt([x], bounds=[(least, greatest)]).minimize(rosenbrock(x))
+    result = LevenbergMarquardt([x], bounds=[(least, greatest)]).minimize(*rosenbrock(x))
     assert np.all((x.numpy() >= least) & (x.numpy() <= greatest))
     assert result.cost == pytest.approx(expected.cost, rel=1e-6)
     np.testing.assert_allclose(x.numpy(), expected.x, rtol=1e-5, atol=1e-6)

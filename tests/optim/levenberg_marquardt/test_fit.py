@@ -77,8 +77,17 @@ def by_scipy(model: keras.Model, x: Any, y: Any, l2: float = 0.0) -> Any:
     return scipy.optimize.least_squares(residuals, flat(model), method="lm", **tolerances)
 
 
-@pytest.mark.parametrize("make", [sequential, functional, Subclass])
-@pytest.mark.parametrize("outputs", [1, 2])
+@pytest.mark.parametrize(
+    ("make", "outputs"),
+    [
+        (sequential, 1),
+        (functional, 2),
+        (Subclass, 2),
+        pytest.param(sequential, 2, marks=pytest.mark.slow),
+        pytest.param(functional, 1, marks=pytest.mark.slow),
+        pytest.param(Subclass, 1, marks=pytest.mark.slow),
+    ],
+)
 def test_models_of_every_kind_are_fitted(make: Any, outputs: int) -> None:
     x, y = waves(outputs=outputs)
     model = make(outputs)
@@ -102,9 +111,12 @@ def test_the_fit_is_where_minpack_ends() -> None:
     np.testing.assert_allclose(flat(model), expected.x, rtol=1e-6)
 
 
-def test_the_steps_are_those_of_the_optimiser_by_hand() -> None:
+@pytest.mark.parametrize(
+    "chunk", [13, *(pytest.param(chunk, marks=pytest.mark.slow) for chunk in (1, 1000))]
+)
+def test_the_steps_are_those_of_the_optimiser_by_hand(chunk: int) -> None:
     """However the Jacobian is cut into blocks."""
-    x, y = waves(70, outputs=2)
+    x, y = waves(20, outputs=2)
     model = sequential(2)
     model.build(x.shape)
     start = model.get_weights()
@@ -113,11 +125,10 @@ def test_the_steps_are_those_of_the_optimiser_by_hand() -> None:
     residuals = tf.function(lambda: model(x) - y)
     expected = [optimizer.step(residuals) for _ in range(4)]
     weights = flat(model)
-    for chunk in (1, 13, 1000):
-        model.set_weights(start)
-        result = fit_least_squares(model, x, y, epochs=4, chunk=chunk)
-        np.testing.assert_allclose(flat(model), weights, rtol=1e-9)
-        assert [s.cost for s in result.history] == pytest.approx([s.cost for s in expected])
+    model.set_weights(start)
+    result = fit_least_squares(model, x, y, epochs=4, chunk=chunk)
+    np.testing.assert_allclose(flat(model), weights, rtol=1e-9)
+    assert [s.cost for s in result.history] == pytest.approx([s.cost for s in expected])
 
 
 def test_weights_count_examples() -> None:

@@ -39,7 +39,7 @@ def by_scipy(loss: str, scale: float) -> Any:
     )
 
 
-@pytest.mark.parametrize("scale", [0.1, 0.5])
+@pytest.mark.parametrize("scale", [0.1, pytest.param(0.5, marks=pytest.mark.slow)])
 @pytest.mark.parametrize("loss", LOSSES)
 def test_the_optimum_is_that_of_scipy(loss: str, scale: float) -> None:
     t, y = data()
