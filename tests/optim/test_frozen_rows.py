@@ -37,15 +37,15 @@ def new_variable() -> Any:
 
 def gradients(count: int, sparse: bool, seed: int = 1) -> list[Any]:
     rng = np.random.default_rng(seed)
-    found: list[Any] = []
+    drawn: list[Any] = []
     for _ in range(count):
         if sparse:
             rows = tf.constant(rng.integers(0, SHAPE[0], 5))
             values = tf.constant(rng.standard_normal((5, *SHAPE[1:])), tf.float32)
-            found.append(tf.IndexedSlices(values, rows, tf.constant(SHAPE)))
+            drawn.append(tf.IndexedSlices(values, rows, tf.constant(SHAPE)))
         else:
-            found.append(tf.constant(rng.standard_normal(SHAPE), tf.float32))
-    return found
+            drawn.append(tf.constant(rng.standard_normal(SHAPE), tf.float32))
+    return drawn
 
 
 def slices_of(optimizer: Any, variable: Any, rows: list[int]) -> dict[str, bytes]:
@@ -156,9 +156,9 @@ def test_filtered_gradients_keep_their_kind() -> None:
     variable, other = new_variable(), new_variable()
     frozen = FrozenRows([(variable, ROWS), (other, [])])
     dense, sparse = gradients(1, False)[0], gradients(1, True)[0]
-    found = frozen.filter(dense, variable).numpy()
-    assert np.array_equal(found[OTHERS], dense.numpy()[OTHERS])
-    assert not found[ROWS].any()
+    remaining = frozen.filter(dense, variable).numpy()
+    assert np.array_equal(remaining[OTHERS], dense.numpy()[OTHERS])
+    assert not remaining[ROWS].any()
     filtered = frozen.filter(sparse, variable)
     assert isinstance(filtered, tf.IndexedSlices)
     whole = np.array(tf.convert_to_tensor(sparse))

@@ -68,7 +68,7 @@ def hinge(costs: Any, scores: Any) -> Any:
 
 @pytest.mark.parametrize("loss", ["mse", pytest.param(hinge, marks=pytest.mark.slow)])
 def test_single_examples_learn_as_in_full_precision(loss: Any) -> None:
-    found = []
+    losses = []
     for policy in ("float32", "mixed_float16"):
         keras.config.set_dtype_policy(policy)
         keras.utils.set_random_seed(0)
@@ -76,8 +76,8 @@ def test_single_examples_learn_as_in_full_precision(loss: Any) -> None:
         # The scale that Keras begins with would skip the first steps.
         optimizer = keras.optimizers.LossScaleOptimizer(keras.optimizers.Adam(0.02), 2.0**8)
         model.compile(optimizer, loss, per_example=[drop_nonfinite(), clip_each(1.0)])
-        found.append(model.fit(X, Y, epochs=4, verbose=0).history["loss"])
-    np.testing.assert_allclose(found[1], found[0], rtol=0.02)
+        losses.append(model.fit(X, Y, epochs=4, verbose=0).history["loss"])
+    np.testing.assert_allclose(losses[1], losses[0], rtol=0.02)
 
 
 def test_an_overflow_lowers_the_scale_whatever_the_chain_drops() -> None:
@@ -102,7 +102,7 @@ def test_a_chain_by_hand_sees_gradients_without_the_scale() -> None:
             losses = tf.reduce_mean(tf.square(model(x) - y), axis=1)
             return optimizer.scale_loss(losses) if scaled else losses
 
-        found = example_gradients(losses_of, (X, Y), model.trainable_variables)
-        totals.append(found.through([clip_each(0.5)], optimizer if scaled else None).mean())
+        examples = example_gradients(losses_of, (X, Y), model.trainable_variables)
+        totals.append(examples.through([clip_each(0.5)], optimizer if scaled else None).mean())
     for plain, scaled in zip(*totals, strict=True):
         np.testing.assert_allclose(scaled / 2.0**8, plain, rtol=0.02, atol=1e-4)

@@ -119,13 +119,13 @@ def test_thirteen_examples_of_which_one_is_nan() -> None:
 def test_random_layers_draw_for_each_example() -> None:
     keras.utils.set_random_seed(0)
     stack = keras.Sequential([keras.Input((8,)), layers.Dropout(0.5), layers.Dense(1)])
-    found = example_gradients(
+    examples = example_gradients(
         lambda x: stack(x, training=True)[:, 0],
         (np.ones((64, 8), "float32"),),
         stack.trainable_variables,
         stack,
     )
-    kept = np.asarray(found.values[0])[:, :, 0] > 0
+    kept = np.asarray(examples.values[0])[:, :, 0] > 0
     assert len({k.tobytes() for k in kept}) > 40 and 0.4 < kept.mean() < 0.6
 
 
@@ -161,9 +161,9 @@ def test_the_factor_zero_drops_an_example() -> None:
 def test_a_gradient_without_a_norm_is_not_hidden(transform: Any, value: float) -> None:
     """1e30: its square is beyond float32, by which the gradient would vanish."""
     gradients = [tf.constant([[value, 1.0], [3.0, 4.0]], tf.float32)]
-    found = transform(gradients, tf.zeros(2))[0].numpy()
-    assert np.isnan(found[0]).all()
-    np.testing.assert_allclose(found[1], [0.6, 0.8], rtol=1e-6)
+    transformed = transform(gradients, tf.zeros(2))[0].numpy()
+    assert np.isnan(transformed[0]).all()
+    np.testing.assert_allclose(transformed[1], [0.6, 0.8], rtol=1e-6)
 
 
 @pytest.mark.parametrize("engine", ["numba", pytest.param("tensorflow", marks=pytest.mark.slow)])
@@ -174,10 +174,10 @@ def test_sentences_with_nan_leave_other_sentences_alone(engine: str) -> None:
     word = next(w for w in sorted(own[0]) if not any(w in other for other in own[1:]))
     world.parameters.vectors[word] = np.nan
     model = CVG(world.parameters, engine)
-    found = next(ExampleSubgradients(model, "mmi").chunks(batch))
+    examples = next(ExampleSubgradients(model, "mmi").chunks(batch))
     for i in range(len(world.store)):
         _, expected = model.loss_gradients(world.store.batch([i]), "mmi")
-        for value, rows, e in zip(found.values, found.rows, expected, strict=True):
+        for value, rows, e in zip(examples.values, examples.rows, expected, strict=True):
             assert value is not None and rows is not None
             whole = np.zeros(e.shape)
             np.add.at(whole, rows[i].numpy(), value[i].numpy())

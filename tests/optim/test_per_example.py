@@ -99,15 +99,15 @@ def cross_entropy(**options: Any) -> Any:
 
 def single_gradients(model: keras.Model, x: Any, loss: Any = None) -> list[Arrays]:
     """The gradients of weighted losses of batches of one example, in a Python loop."""
-    found = []
+    by_example = []
     loss = loss or cross_entropy()
     for i in range(SIZE):
         with tf.GradientTape() as tape:
             one = keras.tree.map_structure(lambda a, i=i: a[i : i + 1], x)
             value = loss(LABELS[i : i + 1], model(one, training=True), WEIGHTS[i : i + 1])
         gradients = tape.gradient(value, [v.value for v in model.trainable_variables])
-        found.append([np.asarray(tf.convert_to_tensor(g)) for g in gradients])
-    return found
+        by_example.append([np.asarray(tf.convert_to_tensor(g)) for g in gradients])
+    return by_example
 
 
 def length(gradients: Arrays) -> float:
@@ -132,9 +132,9 @@ def step(model: keras.Model, x: Any, **options: Any) -> tuple[Arrays, dict[str, 
     return [a - b for a, b in zip(before, after, strict=True)], reported
 
 
-def assert_close(found: Arrays, expected: Arrays) -> None:
+def assert_close(actual: Arrays, expected: Arrays) -> None:
     assert any(np.abs(e).max() > 1e-3 for e in expected)
-    for f, e in zip(found, expected, strict=True):
+    for f, e in zip(actual, expected, strict=True):
         np.testing.assert_allclose(f, e, rtol=1e-10, atol=1e-12)
 
 
@@ -156,8 +156,8 @@ def test_a_step_is_that_of_a_loop_over_the_examples(kind: str, eager: bool) -> N
     model(x)
     expected = mean([clipped(g) for g in single_gradients(model, x)])
     options = {"per_example": [clip_each(0.3)], "chunk": 4, "run_eagerly": eager}
-    found, _ = step(per_example(model), x, **options)
-    assert_close(found, expected)
+    moved, _ = step(per_example(model), x, **options)
+    assert_close(moved, expected)
 
 
 def dense_model(model: type = PerExampleModel, **options: Any) -> Any:
@@ -183,16 +183,11 @@ def test_without_manipulations_training_is_what_keras_does(eager: bool) -> None:
             run_eagerly=eager,
             **({"chunk": 3} if kind is PerExampleModel else {"jit_compile": False}),
         )
-        history = model.fit(
-            make("lstm")[1],
-            LABELS,
-            batch_size=5,
-            epochs=2,
-            sample_weight=WEIGHTS,
-            shuffle=False,
-            verbose=0,
-        )
-        evaluation = model.evaluate(make("lstm")[1], LABELS, verbose=0, return_dict=True)
+        x = make("lstm")[1]
+        # First, as this makes the variables of the metrics, so that the step is traced once.
+        evaluation = model.evaluate(x, LABELS, verbose=0, return_dict=True)
+        model.optimizer.build(model.trainable_variables)
+        history = model.fit(x, LABELS, 5, 2, sample_weight=WEIGHTS, shuffle=False, verbose=0)
         results.append((model.get_weights(), history.history, evaluation))
     (weights, history, evaluation), (own_weights, own_history, own_evaluation) = results
     for a, b in zip(weights, own_weights, strict=True):
@@ -209,8 +204,8 @@ def test_regularisation_joins_after_the_manipulation() -> None:
     expected = mean([clipped(g) for g in single_gradients(model, x)])
     expected[0] = expected[0] + 0.25 * kernel
     losses = WEIGHTS * cross_entropy(reduction=None)(LABELS, model(x)).numpy()
-    found, reported = step(model, x, per_example=[clip_each(0.3)], chunk=4)
-    assert_close(found, expected)
+    moved, reported = step(model, x, per_example=[clip_each(0.3)], chunk=4)
+    assert_close(moved, expected)
     assert reported["loss"] == pytest.approx(losses.mean() + 0.125 * np.square(kernel).sum())
 
 
@@ -231,8 +226,8 @@ def test_losses_that_layers_add_are_those_of_the_whole_batch() -> None:
         model(x)
         added = tf.add_n(model.losses)
     joined = zip(mean(single), tape.gradient(added, variables), strict=True)
-    found, _ = step(model, x, per_example=[clip_each(0.3)], chunk=4)
-    assert_close(found, [a + np.asarray(b) for a, b in joined])
+    moved, _ = step(model, x, per_example=[clip_each(0.3)], chunk=4)
+    assert_close(moved, [a + np.asarray(b) for a, b in joined])
 
 
 def hardest(losses: tf.Tensor) -> tf.Tensor:
@@ -260,8 +255,8 @@ def test_chains_of_manipulations_do_not_depend_on_the_chunk(chunk: int | None) -
         own,
         weight_each(tf.nn.softmax),
     ]
-    found, _ = step(model, x, per_example=chain, chunk=chunk, reduction="sum")
-    assert_close(found, [SIZE * g for g in mean(expected)])
+    moved, _ = step(model, x, per_example=chain, chunk=chunk, reduction="sum")
+    assert_close(moved, [SIZE * g for g in mean(expected)])
 
 
 @pytest.mark.slow
@@ -282,8 +277,8 @@ def test_losses_of_masked_sequences_are_those_of_batches_of_one() -> None:
     model.compile(keras.optimizers.SGD(1.0), cross_entropy(), per_example=[clip_each(0.3)])
     before = model.get_weights()
     model.fit(ids, labels, SIZE, verbose=0)
-    found = [a - b for a, b in zip(before, model.get_weights(), strict=True)]
-    assert_close(found, mean([clipped(g) for g in single]))
+    moved = [a - b for a, b in zip(before, model.get_weights(), strict=True)]
+    assert_close(moved, mean([clipped(g) for g in single]))
 
 
 def test_several_outputs_have_their_losses_and_weights() -> None:
@@ -294,9 +289,9 @@ def test_several_outputs_have_their_losses_and_weights() -> None:
     single = []
     for i in range(SIZE):
         with tf.GradientTape() as tape:
-            found = model(x[i : i + 1])
-            loss = cross_entropy()(LABELS[i : i + 1], found["one"])
-            loss += 0.5 * tf.reduce_mean(tf.square(found["two"] - targets[i]))
+            outputs = model(x[i : i + 1])
+            loss = cross_entropy()(LABELS[i : i + 1], outputs["one"])
+            loss += 0.5 * tf.reduce_mean(tf.square(outputs["two"] - targets[i]))
         gradients = tape.gradient(loss, [v.value for v in model.trainable_variables])
         single.append([np.asarray(g) for g in gradients])
     model.compile(
@@ -335,8 +330,8 @@ def test_scaled_losses_are_clipped_as_unscaled_ones() -> None:
     expected, _ = step(model, x, per_example=[clip_each(0.3)])
     model.set_weights(start)
     optimizer = keras.optimizers.LossScaleOptimizer(keras.optimizers.SGD(1.0), 2.0**10)
-    found, _ = step(model, x, per_example=[clip_each(0.3)], optimizer=optimizer)
-    for f, e in zip(found, expected, strict=True):
+    moved, _ = step(model, x, per_example=[clip_each(0.3)], optimizer=optimizer)
+    for f, e in zip(moved, expected, strict=True):
         np.testing.assert_allclose(f, e, rtol=1e-9)
 
 
@@ -347,6 +342,6 @@ def test_frozen_variables_are_left_out_of_the_norm() -> None:
     model, x = PerExampleModel(inputs, output), make("lstm")[1]
     table = frozen.get_weights()[0]
     expected = mean([clipped(g) for g in single_gradients(model, x)])
-    found, _ = step(model, x, per_example=[clip_each(0.3)])
-    assert_close(found, expected)
+    moved, _ = step(model, x, per_example=[clip_each(0.3)])
+    assert_close(moved, expected)
     assert np.array_equal(frozen.get_weights()[0], table)

@@ -161,11 +161,11 @@ class Browser:
 
     def texts(self, selector: str) -> list[str]:
         """The texts of all elements that a selector finds, as they are rendered."""
-        found = self.run(
+        texts = self.run(
             f"[...document.querySelectorAll({json.dumps(selector)})]"
             ".map((e) => e.innerText ?? e.textContent)"
         )
-        return [str(text).strip() for text in found]
+        return [str(text).strip() for text in texts]
 
     def resize(self, width: int, height: int, phone: bool = False) -> None:
         """Give the window a size."""
@@ -191,16 +191,16 @@ class Browser:
     def complaints(self) -> list[str]:
         """Errors and warnings of the page so far: of its scripts, its console and its policy."""
         self.run("1")  # events that are on their way arrive first
-        found = []
+        errors = []
         for event in self.events:
             params = event.get("params", {})
             if event["method"] == "Runtime.exceptionThrown":
-                found.append(json.dumps(params["exceptionDetails"]))
+                errors.append(json.dumps(params["exceptionDetails"]))
             elif event["method"] == "Runtime.consoleAPICalled" and params["type"] != "log":
-                found.append(json.dumps(params["args"]))
+                errors.append(json.dumps(params["args"]))
             elif event["method"] == "Log.entryAdded" and params["entry"]["level"] != "verbose":
-                found.append(params["entry"]["text"])
-        return found
+                errors.append(params["entry"]["text"])
+        return errors
 
     @property
     def requests(self) -> list[str]:

@@ -67,24 +67,24 @@ def test_axes_that_go_together_share_what_they_explain() -> None:
     for _ in range(50):
         effect = {rate: draw.gauss(0, 1) for own in rates.values() for rate in own}
         records = [scored(s, 80.0 + effect[s["rate"]] + draw.gauss(0, 0.1)) for s in settings]
-        found = results(records)
-        shares = axis_shares(found)
+        study = results(records)
+        shares = axis_shares(study)
         assert sum(shares.values()) <= 1 + 1e-9 and min(shares.values()) >= 0
-        assert sum(causes(found)[-1].values["axes"].values()) <= 100
+        assert sum(causes(study)[-1].values["axes"].values()) <= 100
 
 
 def test_batches_of_all_examples_are_one_value_for_every_part() -> None:
     f1 = {128: 81.0, 256: 83.0, 512: 83.0, 1024: 83.0}
     settings = [{"batch_size": b, "rate": r} for b in f1 for r in (0.1, 0.01, 0.001)]
     records = [scored(s, f1[s["batch_size"]] + s["rate"]) for s in settings]
-    found = results(records, sizes={"train": 200, "dev": 20})
-    told = {one.code: one.values for one in (*warnings(found), *about_best(found))}
+    study = results(records, sizes={"train": 200, "dev": 20})
+    told = {one.code: one.values for one in (*warnings(study), *about_best(study))}
     assert told["whole_batches"] == {"sizes": [256, 512, 1024], "examples": 200}
     assert told["edge"]["axis"] == "rate"  # no batch is larger
     same = [f"batch size {size}, rate 0.1" for size in (512, 1024)]
     assert told["same_in_effect"]["names"] == same
     few = results(records[:6], sizes={"train": 200})
-    assert axis_shares(found) == axis_shares(few) == {}  # six settings, not twelve
+    assert axis_shares(study) == axis_shares(few) == {}  # six settings, not twelve
 
 
 @pytest.mark.slow
@@ -92,8 +92,8 @@ def test_noise_explains_nothing_in_the_mean() -> None:
     draw = random.Random(0)
     shares = []
     for _ in range(300):
-        found = axis_shares(grid(lambda a, b: draw.gauss(80, 1)))
-        shares += list(found.values())
+        by_axis = axis_shares(grid(lambda a, b: draw.gauss(80, 1)))
+        shares += list(by_axis.values())
     biased = 3 / 15  # what η² would be
     assert sum(shares) / len(shares) < biased / 2
     assert sum(share == 0 for share in shares) > len(shares) / 2
@@ -160,10 +160,10 @@ def test_l2_terms_that_dominate_are_reported_by_weight() -> None:
 
     records = [record(0.1, b, 40.0, 0.9) for b in (1, 2)]
     records += [record(0.001, b, 3.0, 0.25) for b in (1, 2)]
-    found = only(results(records), "penalty_dominates")
-    shares = [(weight, round(share, 3), round(loss, 2)) for weight, share, loss in found["parts"]]
+    values = only(results(records), "penalty_dominates")
+    shares = [(weight, round(share, 3), round(loss, 2)) for weight, share, loss in values["parts"]]
     assert shares == [(0.001, 0.863, 0.25), (0.1, 0.959, 0.9)]
-    assert found["of_fall"] and found["judge_by"] == ["loss", "dev_f1"]
+    assert values["of_fall"] and values["judge_by"] == ["loss", "dev_f1"]
     ((weight, share, _),) = only(results(records[:2]), "penalty_dominates")["parts"]
     assert (weight, share) == (0.1, pytest.approx(0.959, abs=1e-3))
 
@@ -173,10 +173,10 @@ def test_a_fall_of_the_loss_is_not_put_down_to_l2() -> None:
     series = {"objective": [x + 1.0 for x in loss], "loss": loss}
     axes = ("none", 0.1)  # an axis may have words, too
     records = [make_record({"l2": x, "b": 1}, 0, "finished", Curve(series)) for x in axes]
-    found = only(results(records), "penalty_dominates")
-    assert not found["of_fall"] and found["judge_by"] == ["loss"]
-    assert [weight for weight, *_ in found["parts"]] == ["none", 0.1]
-    assert found["parts"][0][2] == pytest.approx(0.00456, rel=1e-3)
+    values = only(results(records), "penalty_dominates")
+    assert not values["of_fall"] and values["judge_by"] == ["loss"]
+    assert [weight for weight, *_ in values["parts"]] == ["none", 0.1]
+    assert values["parts"][0][2] == pytest.approx(0.00456, rel=1e-3)
 
 
 def test_dev_f1_at_rest_is_reported() -> None:

@@ -27,13 +27,13 @@ from tests.study.report.studies import results, trial
 
 def warned(results: Results, code: str) -> list[dict[str, Any]]:
     """The values of the warnings with a code."""
-    return [dict(found.values) for found in warnings(results) if found.code == code]
+    return [dict(finding.values) for finding in warnings(results) if finding.code == code]
 
 
 def edges(axis: str, value: float, *tried: float, **more: Any) -> list[tuple[str, Any]]:
     """On which edge a value lies, and the value to try next."""
-    found = edge(axis, value, tried, more.pop("size", None), **more)
-    return [(x.values["which"], x.values["next"]) for x in found]
+    findings = edge(axis, value, tried, more.pop("size", None), **more)
+    return [(x.values["which"], x.values["next"]) for x in findings]
 
 
 # -- outcomes ------------------------------------------------------------------------------------
@@ -51,8 +51,8 @@ def test_settings_are_counted_by_diagnosis_and_beyond_the_grid() -> None:
 
 def test_the_size_of_the_data_and_what_comes_without_training_are_reported() -> None:
     sizes, baselines = {"train": 3253, "dev": 316}, {"the grammar alone": 84.27}
-    found = results([trial({"a": 1}, f1=[80])], sizes=sizes, baselines=baselines)
-    assert list(basis(found)) == [
+    study = results([trial({"a": 1}, f1=[80])], sizes=sizes, baselines=baselines)
+    assert list(basis(study)) == [
         Finding("sizes", sizes=sizes),
         Finding("baselines", metric="dev_f1", values=baselines),
     ]
@@ -64,8 +64,8 @@ def test_what_is_typical_of_a_diagnosis_is_found() -> None:
         return [(1.5 if rate == 1 else 0.8) ** i for i in range(30)]
 
     configs = [{"rate": rate, "width": width} for rate in (1, 0.1, 0.01) for width in (1, 2)]
-    found = reasons(results([trial(c, *course(c["rate"])) for c in configs]))
-    by_label = {reason.label: reason for reason in found}
+    explained = reasons(results([trial(c, *course(c["rate"])) for c in configs]))
+    by_label = {reason.label: reason for reason in explained}
     assert by_label["diverged"].count == 2
     assert by_label["diverged"].traits == [Trait(2, 2, (("rate", 1),))]
     assert by_label["diverged"].example.config == {"rate": 1, "width": 1}
@@ -73,10 +73,10 @@ def test_what_is_typical_of_a_diagnosis_is_found() -> None:
 
 def test_failures_are_counted_with_their_first_trial() -> None:
     lost = [trial({"a": 2}, seed=seed, status="failed") for seed in (4, 5)]
-    found = results([trial({"a": 1}), *lost])
-    (failure,) = failures(found)
+    study = results([trial({"a": 1}), *lost])
+    (failure,) = failures(study)
     assert (failure.message, failure.count, failure.seed) == ("failed: ValueError: no", 2, 4)
-    assert failure.setting is found.settings[1]
+    assert failure.setting is study.settings[1]
 
 
 # -- the best setting ----------------------------------------------------------------------------
@@ -87,19 +87,19 @@ def test_the_best_setting_comes_with_scores_and_equals() -> None:
         trial({"batch_size": size}, f1=[80.0, f1, 70.0])
         for size, f1 in ((64, 81.0), (256, 83.0), (512, 82.0))
     ]
-    found = list(about_best(results(records, sizes={"train": 200})))
-    assert [x.code for x in found] == ["best_scores", "best_diagnosis", "same_in_effect"]
-    scores = {"dev_f1": "83.00", "objective": found[0].values["scores"]["objective"]}
-    assert found[0] == Finding("best_scores", scores=scores, seeds=1, epoch=2.0, epochs=3)
-    assert found[2].values == {"names": ["batch size 512"]}
+    findings = list(about_best(results(records, sizes={"train": 200})))
+    assert [x.code for x in findings] == ["best_scores", "best_diagnosis", "same_in_effect"]
+    scores = {"dev_f1": "83.00", "objective": findings[0].values["scores"]["objective"]}
+    assert findings[0] == Finding("best_scores", scores=scores, seeds=1, epoch=2.0, epochs=3)
+    assert findings[2].values == {"names": ["batch size 512"]}
 
 
 def test_the_best_of_each_optimizer_is_found() -> None:
     configs = [{"optimizer": o, "learning_rate": r} for o in ("sgd", "adam") for r in (1, 2)]
-    found = best_of_each(results([trial(c, f1=[80.0 + i]) for i, c in enumerate(configs)]))
-    assert found is not None and found.axis.name == "optimizer"
-    assert [axis.name for axis in found.others] == ["learning_rate"]
-    assert [setting.config for setting in found.settings] == [configs[1], configs[3]]
+    best = best_of_each(results([trial(c, f1=[80.0 + i]) for i, c in enumerate(configs)]))
+    assert best is not None and best.axis.name == "optimizer"
+    assert [axis.name for axis in best.others] == ["learning_rate"]
+    assert [setting.config for setting in best.settings] == [configs[1], configs[3]]
     assert best_of_each(results([trial({"a": a}) for a in (1, 2)])) is None
 
 
@@ -107,13 +107,13 @@ def test_the_best_of_each_optimizer_is_found() -> None:
 
 
 def test_a_study_that_gains_nothing_says_so() -> None:
-    def found(best: float) -> list[dict[str, Any]]:
+    def warned_of(best: float) -> list[dict[str, Any]]:
         records = [trial({"a": a}, f1=[best - a]) for a in (0, 1)]
         baselines = {"the grammar alone": 84.0, "the best of the candidates": 94.0}
         return warned(results(records, baselines=baselines), "no_better")
 
     told = {"metric": "dev_f1", "than": "the grammar alone", "value": 84.0}
-    assert found(84.5) == [] and found(84.0) == found(83.0) == [told]
+    assert warned_of(84.5) == [] and warned_of(84.0) == warned_of(83.0) == [told]
     # Of losses, the highest baseline is the easiest to beat.
     records = [trial({"a": a}, loss=1.0 + a) for a in (0, 1)]
     about = {"metric": {"name": "loss", "maximize": False}, "baselines": {"the mean": 0.9}}
@@ -123,8 +123,8 @@ def test_a_study_that_gains_nothing_says_so() -> None:
 
 def test_batches_of_all_examples_are_reported() -> None:
     assert list(whole_batches([64, 284], 285)) == list(whole_batches([64, 285], 285)) == []
-    (found,) = whole_batches([64, 285, 512], 285)
-    assert found == Finding("whole_batches", sizes=[285, 512], examples=285)
+    (finding,) = whole_batches([64, 285, 512], 285)
+    assert finding == Finding("whole_batches", sizes=[285, 512], examples=285)
     records = [trial({"batch_size": size}) for size in (256, 512)]
     (told,) = warned(results(records, sizes={"train": 300}), "whole_batches")
     assert told == {"sizes": [512], "examples": 300}
@@ -139,8 +139,8 @@ def test_the_smallest_difference_that_a_dev_set_can_show_is_reported() -> None:
         pairs = [[9 if (7 * i + a) % 100 < missed else 10, 10] for i in range(100)]
         return trial({"a": a}, f1=[100 - missed / 10], dev_counts=pairs)
 
-    found = results([scored(a, 20) for a in (1, 2, 3)], gold=gold)
-    (told,) = warned(found, "noise_level")
+    study = results([scored(a, 20) for a in (1, 2, 3)], gold=gold)
+    (told,) = warned(study, "noise_level")
     # Sentences that one setting misses and the other does not differ by a bracket of ten.
     differing = [
         sum(((7 * i + 1) % 100 < 20) != ((7 * i + a) % 100 < 20) for i in range(100))
@@ -150,7 +150,7 @@ def test_the_smallest_difference_that_a_dev_set_can_show_is_reported() -> None:
     expected = [quantile * count**0.5 / 10 for count in differing]
     assert told["half"] == pytest.approx(sum(expected) / 2, rel=0.15)
     assert told["sentences"] == 100
-    assert warned(found, "one_seed") == [{}]
+    assert warned(study, "one_seed") == [{}]
 
 
 def test_objectives_of_other_scales_do_not_compare() -> None:
@@ -187,15 +187,15 @@ def test_edges_are_those_of_settings_that_are_else_equal() -> None:
     rates = {"sgd": (1.0, 0.1), "adam": (0.1, 0.01, 0.001)}
     configs = [{"optimizer": o, "learning_rate": r} for o, own in rates.items() for r in own]
 
-    def found(best: tuple[str, float]) -> list[dict[str, Any]]:
+    def edges_of(best: tuple[str, float]) -> list[dict[str, Any]]:
         f1 = [90.0 if tuple(c.values()) == best else 80.0 for c in configs]
         records = [trial(c, f1=[x]) for c, x in zip(configs, f1, strict=True)]
         return warned(results(records), "edge")
 
-    assert found(("adam", 0.01)) == []
-    (told,) = found(("adam", 0.1))
+    assert edges_of(("adam", 0.01)) == []
+    (told,) = edges_of(("adam", 0.1))
     assert told == {"axis": "learning_rate", "value": 0.1, "which": "highest", "next": 1}
-    (told,) = found(("sgd", 0.1))
+    (told,) = edges_of(("sgd", 0.1))
     assert (told["which"], told["next"]) == ("lowest", 0.01)
 
 
@@ -215,6 +215,6 @@ def test_no_higher_rate_is_advised_where_steps_are_too_long() -> None:
             trial({"learning_rate": 0.1}, *[5.0] * 40, f1=[80]),
             trial({"learning_rate": 1.0}, *course, f1=[85]),
         ]
-        found = results(records)
-        assert found.best is found.settings[1]
-        assert [told["which"] for told in warned(found, "edge")] == expected
+        study = results(records)
+        assert study.best is study.settings[1]
+        assert [told["which"] for told in warned(study, "edge")] == expected

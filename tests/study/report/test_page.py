@@ -60,8 +60,8 @@ class Page(html.parser.HTMLParser):
         wanted = {name.rstrip("_"): value for name, value in attributes.items()}
         return [
             re.sub(r"\s+", " ", "".join(texts)).strip()
-            for name, found, texts in self.elements
-            if name == tag and wanted.items() <= found.items()
+            for name, attributes, texts in self.elements
+            if name == tag and wanted.items() <= attributes.items()
         ]
 
     def study(self) -> dict[str, Any]:
@@ -70,7 +70,7 @@ class Page(html.parser.HTMLParser):
 
     def details(self) -> list[dict[str, Any]]:
         """What the scripts read of each trial."""
-        (texts,) = [t for tag, found, t in self.elements if found.get("id") == "details"]
+        (texts,) = [t for tag, attributes, t in self.elements if attributes.get("id") == "details"]
         return [json.loads(line) for line in "".join(texts).strip().split("\n")]
 
 
@@ -91,8 +91,8 @@ def test_the_report_is_one_file_that_asks_for_nothing(folder: Path, page: Page) 
     assert (folder / "report.html").stat().st_size > 10_000
     addresses = [
         value
-        for _, found, _ in page.elements
-        for name, value in found.items()
+        for _, attributes, _ in page.elements
+        for name, value in attributes.items()
         if name in ("src", "href", "action", "srcset", "data")
     ]
     assert all(address and address.startswith("#") for address in addresses)
@@ -153,11 +153,11 @@ def test_the_page_has_the_numbers_of_the_records(folder: Path, page: Page) -> No
 def test_the_diagnoses_are_those_of_the_rules(folder: Path, page: Page) -> None:
     study, results = page.study(), load_results(folder)
     labels = [LABELS[place] for place in study["trials"]["label"]]
-    assert labels == [found.label for found in results.diagnoses]
+    assert labels == [diagnosis.label for diagnosis in results.diagnoses]
     assert "failed" in labels and len(set(labels)) >= 3
-    for found, line in zip(results.diagnoses, page.details(), strict=True):
-        assert line["advice"] == found.advice
-        assert set(line["evidence"]) == set(found.evidence)
+    for diagnosis, line in zip(results.diagnoses, page.details(), strict=True):
+        assert line["advice"] == diagnosis.advice
+        assert set(line["evidence"]) == set(diagnosis.evidence)
     for label, rule in study["rules"].items():
         assert f"{rule}" in page.texts("dd"), label
 
@@ -211,9 +211,9 @@ def test_differences_within_noise_are_flagged(tmp_path: Path) -> None:
 def test_the_lead_counts_the_diagnoses(tmp_path: Path, page: Page) -> None:
     (lead,) = page.texts("p", class_="lead")
     counts = {
-        found["data-label"]: int("".join(texts).split()[-1])
-        for tag, found, texts in page.elements
-        if tag == "button" and "data-label" in found
+        attributes["data-label"]: int("".join(texts).split()[-1])
+        for tag, attributes, texts in page.elements
+        if tag == "button" and "data-label" in attributes
     }
     assert sum(counts.values()) == 9 and lead.startswith("Of 9 configurations, ")
     assert f"{counts['failed']} failed" in lead
@@ -319,13 +319,13 @@ def test_the_table_has_a_line_for_each_trial(folder: Path) -> None:
         lines = list(csv.DictReader(file))
     results = load_results(folder)
     assert [line["id"] for line in lines] == [record["id"] for record in results.records]
-    for line, record, found in zip(lines, results.records, results.diagnoses, strict=True):
+    for line, record, diagnosis in zip(lines, results.records, results.diagnoses, strict=True):
         assert line["optimizer"] == record["config"]["optimizer"]
         assert float(line["learning_rate"]) == record["config"]["learning_rate"]
-        assert (line["status"], line["diagnosis"]) == (record["status"], found.label)
-        assert line["advice"] == found.advice
-        if "slope" in found.evidence:
-            assert float(line["evidence_slope"]) == found.evidence["slope"]
+        assert (line["status"], line["diagnosis"]) == (record["status"], diagnosis.label)
+        assert line["advice"] == diagnosis.advice
+        if "slope" in diagnosis.evidence:
+            assert float(line["evidence_slope"]) == diagnosis.evidence["slope"]
         finished = record["status"] == "finished"
         peak = str(max(e["dev_f1"] for e in record["epochs"])) if finished else ""
         assert line["final_dev_f1"] == peak

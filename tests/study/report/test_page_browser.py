@@ -35,8 +35,8 @@ SVG = "{http://www.w3.org/2000/svg}"
 def browser(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Browser]:
     program = find_browser()
     assert program is not None
-    with Browser(program, tmp_path_factory.mktemp("profile")) as found:
-        yield found
+    with Browser(program, tmp_path_factory.mktemp("profile")) as running:
+        yield running
 
 
 @pytest.fixture(autouse=True)
@@ -93,8 +93,8 @@ def test_the_page_renders_map_curves_and_table(browser: Browser, question: Path)
 
 def test_the_table_sorts_both_ways_by_each_column(browser: Browser, question: Path) -> None:
     browser.open(question)
-    found = numbers([text for text in column(browser, "dev F1") if text != "–"])
-    assert len(found) > 40 and found == sorted(found, reverse=True)  # best first, to begin with
+    scores = numbers([text for text in column(browser, "dev F1") if text != "–"])
+    assert len(scores) > 40 and scores == sorted(scores, reverse=True)  # best first, to begin with
     for title in ("learning rate", "objective", "seconds", "L2"):
         sort_by(browser, title)
         first = numbers([text for text in column(browser, title) if text != "–"])
@@ -248,8 +248,8 @@ def ticks(browser: Browser, figure: str) -> list[float]:
 @pytest.mark.parametrize("count", [2, 5])
 def test_intervals_do_not_widen_the_axes(browser: Browser, tmp_path: Path, count: int) -> None:
     browser.open(write_report(seeds_study(tmp_path, count)))
-    found = ticks(browser, "figure[data-kind=epochs]")
-    assert min(found) >= 0.75 and max(found) == 1.0
+    marks = ticks(browser, "figure[data-kind=epochs]")
+    assert min(marks) >= 0.75 and max(marks) == 1.0
     top = browser.run("document.querySelector('figure[data-kind=epochs] path.line').getBBox().y")
     assert top >= 10
     bands, seeds = (

@@ -19,7 +19,7 @@ from tests.study.report.studies import further_settings, plain_study, results, t
 
 
 def test_seeds_are_pooled() -> None:
-    found = results(
+    study = results(
         [
             trial({"a": 1}, f1=[50, 90, 50]),
             trial({"a": 2}, f1=[50]),
@@ -27,44 +27,44 @@ def test_seeds_are_pooled() -> None:
             trial({"a": 1}, *[5.0 + t for t in range(20)], seed=2, f1=[99], status="diverged"),
         ]
     )
-    first, second = found.settings
+    first, second = study.settings
     assert (first.config, first.trials) == ({"a": 1}, (0, 2, 3))
-    assert [metric.name for metric in found.metrics] == ["dev_f1", "objective"]
+    assert [metric.name for metric in study.metrics] == ["dev_f1", "objective"]
     assert first.scores[0].mean == 85.0
     # Two values: half their distance, times Student's quantile of one degree of freedom.
     assert first.scores[0].half == pytest.approx(12.706 * 5, rel=1e-4)
-    assert found.score(first, 0) == "85.00 ± 63.53"
+    assert study.score(first, 0) == "85.00 ± 63.53"
     assert first.best_epoch == 1.5
     assert (second.scores[0].mean, second.scores[0].half) == (50.0, None)
-    assert found.best is first and found.ranking == [first, second]
+    assert study.best is first and study.ranking == [first, second]
 
 
 def test_the_diagnosis_of_a_setting_is_the_most_frequent_and_then_the_worst() -> None:
     growing = [5.0 + t for t in range(40)]
     steady = [5.0 * 0.99**t for t in range(40)]
     records = [trial({"a": 1}, *y, seed=i) for i, y in enumerate([growing, steady, steady])]
-    found = results(records)
-    assert [one.label for one in found.diagnoses] == ["diverged", "improving", "improving"]
-    assert found.settings[0].diagnosis is found.diagnoses[1]
+    study = results(records)
+    assert [one.label for one in study.diagnoses] == ["diverged", "improving", "improving"]
+    assert study.settings[0].diagnosis is study.diagnoses[1]
     assert results(records[:2]).settings[0].label == "diverged"
 
 
 def test_a_setting_without_a_finished_trial_has_no_score() -> None:
-    found = results([trial({"a": 1}, f1=[80]), trial({"a": 2}, f1=[90], status="failed")])
-    assert found.settings[1].mean is None and found.settings[1].best_epoch is None
-    assert found.best is found.settings[0]
+    study = results([trial({"a": 1}, f1=[80]), trial({"a": 2}, f1=[90], status="failed")])
+    assert study.settings[1].mean is None and study.settings[1].best_epoch is None
+    assert study.best is study.settings[0]
     assert results([trial({"a": 1}, status="failed")]).best is None
 
 
 def test_the_metric_of_the_study_comes_first_and_names_tell_which_way_is_better() -> None:
     records = [trial({"a": a}, val_accuracy=0.1 * a, val_loss=2.0 - a) for a in (1, 2)]
-    found = results(records, metric={"name": "val_loss", "maximize": False})
-    assert [(m.name, m.higher) for m in found.metrics] == [
+    study = results(records, metric={"name": "val_loss", "maximize": False})
+    assert [(m.name, m.higher) for m in study.metrics] == [
         ("val_loss", False),
         ("objective", False),
         ("val_accuracy", True),
     ]
-    assert found.best is found.settings[1]
+    assert study.best is study.settings[1]
 
 
 def test_settings_within_noise_of_the_best_are_named() -> None:
@@ -74,25 +74,25 @@ def test_settings_within_noise_of_the_best_are_named() -> None:
         pairs = [[9 if (7 * i + a) % 100 < missed else 10, 10] for i in range(100)]
         return trial({"a": a}, f1=[100 - missed / 10], dev_counts=pairs)
 
-    found = results([scored(1, 20), scored(2, 21), scored(3, 90)], gold=gold)
-    assert [found.verdict(one) for one in found.settings] == ["best", "within noise", ""]
-    assert found.near == [found.settings[1]]
-    assert found.settings[2].comparison is not None
-    assert found.settings[2].comparison.difference == pytest.approx(7.0)
+    study = results([scored(1, 20), scored(2, 21), scored(3, 90)], gold=gold)
+    assert [study.verdict(one) for one in study.settings] == ["best", "within noise", ""]
+    assert study.near == [study.settings[1]]
+    assert study.settings[2].comparison is not None
+    assert study.settings[2].comparison.difference == pytest.approx(7.0)
 
 
 def test_settings_that_do_the_same_are_known() -> None:
     records = [trial({"batch_size": size}) for size in (100, 256, 512)]
-    found = results(records, sizes={"train": 200})
-    assert found.same(found.settings[1]) == [found.settings[2]]
-    assert found.same(found.settings[0]) == []
+    study = results(records, sizes={"train": 200})
+    assert study.same(study.settings[1]) == [study.settings[2]]
+    assert study.same(study.settings[0]) == []
 
 
 def test_an_axis_that_varies_with_another_tells_nothing_more() -> None:
     budgets = [{"epochs": epochs, "patience": 3 - epochs, "x": 1} for epochs in (1, 2)]
-    found = results([trial({**budget, "rate": rate}) for budget in budgets for rate in (3, 4)])
-    assert [found.axes[i].name for i in found.varying] == ["epochs", "rate"]
-    assert found.name(found.settings[0]) == "epochs 1, rate 3"
+    study = results([trial({**budget, "rate": rate}) for budget in budgets for rate in (3, 4)])
+    assert [study.axes[i].name for i in study.varying] == ["epochs", "rate"]
+    assert study.name(study.settings[0]) == "epochs 1, rate 3"
 
 
 def test_the_few_settings_beyond_the_grid_are_told_apart(tmp_path: Path) -> None:
@@ -101,11 +101,11 @@ def test_the_few_settings_beyond_the_grid_are_told_apart(tmp_path: Path) -> None
     folder = study_folder(
         tmp_path, QUESTION, examples=600, further=[*further, within], sentences=20
     )
-    found = load_results(folder)
-    names = [found.axes[i].name for i in found.varying]
+    study = load_results(folder)
+    names = [study.axes[i].name for i in study.varying]
     assert names == ["optimizer", "learning_rate", "batch_size", "l2", "epochs"]  # not patience
-    assert len(found.settings) == 84
-    assert [setting.config for setting in found.beyond] == sorted(
+    assert len(study.settings) == 84
+    assert [setting.config for setting in study.beyond] == sorted(
         further, key=lambda config: config["learning_rate"]
     )
 
@@ -120,12 +120,12 @@ def test_the_map_has_rates_by_optimisers(tmp_path: Path) -> None:
     axes = {**QUICK, "learning_rate": (0.01,)}
     first = {name: values[0] for name, values in Grid(axes).axes.items()}
     further = [{**first, "epochs": 9, "patience": 4}]
-    found = load_results(study_folder(tmp_path / "one", axes, examples=600, further=further))
-    rows, columns = map_axes(found)
-    assert [one.config["epochs"] for one in found.beyond] == [9]  # no column of the map
-    assert rows == -1 and found.axes[columns].name == "optimizer"
-    found = load_results(study_folder(tmp_path / "three", QUICK, examples=600))
-    assert [found.axes[i].name for i in map_axes(found)] == ["optimizer", "learning_rate"]
+    study = load_results(study_folder(tmp_path / "one", axes, examples=600, further=further))
+    rows, columns = map_axes(study)
+    assert [one.config["epochs"] for one in study.beyond] == [9]  # no column of the map
+    assert rows == -1 and study.axes[columns].name == "optimizer"
+    study = load_results(study_folder(tmp_path / "three", QUICK, examples=600))
+    assert [study.axes[i].name for i in map_axes(study)] == ["optimizer", "learning_rate"]
 
 
 def test_of_several_records_of_a_trial_the_last_counts(tmp_path: Path) -> None:
@@ -160,6 +160,6 @@ def test_studies_that_list_no_trials_and_commands_still_load(tmp_path: Path) -> 
     write_json(folder / STUDY, about)
     lines = (folder / RECORDS).read_bytes().splitlines(keepends=True)
     (folder / RECORDS).write_bytes(b"".join(lines[2:]))
-    found = load_results(folder)
-    assert (len(found.records), found.missing, found.command(0)) == (80, 0, None)
-    assert found.metrics[0].name == "dev_f1" and len(found.beyond) == 1
+    study = load_results(folder)
+    assert (len(study.records), study.missing, study.command(0)) == (80, 0, None)
+    assert study.metrics[0].name == "dev_f1" and len(study.beyond) == 1

@@ -41,9 +41,9 @@ def peaks(accuracy: float, seeds: int, sway: float, seed: int = 1) -> list[dict[
 
 def compared(*sides: Sequence[dict[str, Any]], samples: int = 2_000, seed: int = 0) -> Comparison:
     """The first of two settings minus the second."""
-    _, found = compare_with_best(sides, 0, GOLD.tolist(), samples=samples, seed=seed)
-    assert found is not None
-    return found
+    _, comparison = compare_with_best(sides, 0, GOLD.tolist(), samples=samples, seed=seed)
+    assert comparison is not None
+    return comparison
 
 
 def evaluation(pairs: Counts) -> Evaluation:
@@ -57,11 +57,11 @@ def evaluation(pairs: Counts) -> Evaluation:
 def test_one_seed_each_gives_the_paired_bootstrap_of_evaluations() -> None:
     rng = np.random.default_rng(3)
     one, other = counts(rng, 0.80), counts(rng, 0.78)
-    found = compared([peak(one)], [peak(other)], samples=5_000)
+    comparison = compared([peak(one)], [peak(other)], samples=5_000)
     expected = paired_bootstrap(evaluation(one), evaluation(other), samples=5_000)
     for name in ("difference", "low", "high", "p_value", "sentences"):
-        assert getattr(found, name) == pytest.approx(getattr(expected, name)), name
-    assert found.seeds == (1, 1)
+        assert getattr(comparison, name) == pytest.approx(getattr(expected, name)), name
+    assert comparison.seeds == (1, 1)
 
 
 def test_the_best_epochs_are_compared() -> None:
@@ -73,24 +73,25 @@ def test_the_best_epochs_are_compared() -> None:
 def test_clear_differences_are_not_within_noise() -> None:
     rng = np.random.default_rng(4)
     high, low = counts(rng, 0.9), counts(rng, 0.5)
-    found = compared([peak(high)], [peak(low)])
-    assert found.difference == pytest.approx(f1(high) - f1(low))
-    assert not found.within_noise and found.p_value < 0.001
+    comparison = compared([peak(high)], [peak(low)])
+    assert comparison.difference == pytest.approx(f1(high) - f1(low))
+    assert not comparison.within_noise and comparison.p_value < 0.001
 
 
 def test_equal_settings_do_not_differ() -> None:
     side = peaks(0.8, 1, 0.0)
-    found = compared(side, side)
-    assert (found.difference, found.low, found.high, found.p_value) == (0, 0, 0, 1)
-    assert found.within_noise
+    comparison = compared(side, side)
+    assert comparison.difference == comparison.low == comparison.high == 0
+    assert comparison.p_value == 1
+    assert comparison.within_noise
 
 
 def test_seeds_widen_the_interval() -> None:
     widths = []
     for sway in (0.0, 0.05):
-        found = compared(peaks(0.8, 4, sway), peaks(0.8, 4, sway, seed=2))
-        assert found.seeds == (4, 4)
-        widths.append(found.high - found.low)
+        comparison = compared(peaks(0.8, 4, sway), peaks(0.8, 4, sway, seed=2))
+        assert comparison.seeds == (4, 4)
+        widths.append(comparison.high - comparison.low)
     assert widths[1] > 2 * widths[0]
 
 
@@ -113,12 +114,12 @@ def test_resampling_agrees_with_the_delta_method() -> None:
 def test_without_counts_welchs_test_compares_the_seeds() -> None:
     values = [[80.0, 81.0, 80.5, 79.9], [82.0, 83.5, 81.0]]
     sides = [[{"dev_f1": x} for x in side] for side in values]
-    found = compared(*sides)
+    comparison = compared(*sides)
     exact = stats.ttest_ind(*values, equal_var=False)
     interval = exact.confidence_interval()
-    assert found.difference == pytest.approx(np.mean(values[0]) - np.mean(values[1]))
-    assert (found.low, found.high) == pytest.approx((interval.low, interval.high))
-    assert (found.p_value, found.sentences) == (pytest.approx(exact.pvalue), 0)
+    assert comparison.difference == pytest.approx(np.mean(values[0]) - np.mean(values[1]))
+    assert (comparison.low, comparison.high) == pytest.approx((interval.low, interval.high))
+    assert (comparison.p_value, comparison.sentences) == (pytest.approx(exact.pvalue), 0)
     assert compare_with_best([sides[0], sides[1][:1], []], 0)[1:] == [None, None]
     same, other = [{"dev_f1": 80.0}] * 2, [{"dev_f1": 81.0}] * 3
     assert compared(same, same).within_noise and not compared(other, same).within_noise
@@ -130,8 +131,8 @@ def test_counts_for_other_sentences_are_refused() -> None:
 
 
 def test_settings_without_an_epoch_cannot_be_compared() -> None:
-    found = compare_with_best([peaks(0.8, 2, 0.01), []], 0, GOLD.tolist())
-    assert found[0] is not None and found[0].within_noise and found[1] is None
+    comparisons = compare_with_best([peaks(0.8, 2, 0.01), []], 0, GOLD.tolist())
+    assert comparisons[0] is not None and comparisons[0].within_noise and comparisons[1] is None
 
 
 def test_of_many_equal_settings_hardly_any_is_called_worse_than_the_best() -> None:
@@ -139,10 +140,10 @@ def test_of_many_equal_settings_hardly_any_is_called_worse_than_the_best() -> No
     sides = [[peak(counts(rng, 0.8))] for _ in range(60)]
     scores = [side[0]["dev_f1"] for side in sides]
     best, worst = int(np.argmax(scores)), int(np.argmin(scores))
-    found = [one for one in compare_with_best(sides, best, GOLD.tolist()) if one]
-    assert sum(not one.within_noise for one in found) <= 3
+    comparisons = [one for one in compare_with_best(sides, best, GOLD.tolist()) if one]
+    assert sum(not one.within_noise for one in comparisons) <= 3
     alone = compared(sides[best], sides[worst])
     assert not alone.within_noise
-    assert found[worst].difference == alone.difference
-    assert found[worst].p_value == pytest.approx(min(1.0, 59 * alone.p_value), abs=0.1)
-    assert found[worst].low < alone.low < alone.high < found[worst].high
+    assert comparisons[worst].difference == alone.difference
+    assert comparisons[worst].p_value == pytest.approx(min(1.0, 59 * alone.p_value), abs=0.1)
+    assert comparisons[worst].low < alone.low < alone.high < comparisons[worst].high
