@@ -55,5 +55,5 @@ def trained(tmp_path_factory: pytest.TempPathFactory) -> Path:
         model = folder / "trained" / "model"
         if not model.exists():
             cache = str(folder / "trained" / "cache")
-            assert main(["train", "--out", str(model), "--cache", cache]) == 0
+            assert main(["train", "--out", str(model), "--cache", cache, "--epochs", "4"]) == 0
     return model

@@ -9,6 +9,7 @@ once more without a kill. Events are counted from 1 in each process; see `_EVENT
 
 from __future__ import annotations
 
+import gc
 import json
 import os
 import signal
@@ -251,4 +252,6 @@ if __name__ == "__main__":
     import rnnparse.training.pipeline  # noqa: F401
 
     _warm_up()
+    gc.collect()
+    gc.freeze()  # or the first collection of each child would copy all that is loaded
     json.dump([_scenario(**scenario) for scenario in json.load(sys.stdin)], sys.stdout)
