@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 import os
 import signal
 from pathlib import Path
@@ -23,8 +24,15 @@ def pytest_configure(config: pytest.Config) -> None:
     """Draw fewer examples in runs without the slow tests."""
     settings.load_profile("quick" if config.getoption("markexpr") == "not slow" else "all")
 
+# While modules are imported, the collector would only go through more and more that stays.
+gc.disable()
 
 SHARED = Path(__file__).resolve().parents[2] / "shared"
+
+
+def pytest_collection_finish() -> None:
+    gc.freeze()
+    gc.enable()
 
 
 @pytest.fixture(scope="session")
@@ -47,7 +55,7 @@ def model(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 @pytest.fixture(scope="session")
 def trained(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A model trained on the embedded treebank as `rnnparse train` does it, defaults and all."""
+    """A model trained on the embedded treebank for a few epochs, as `rnnparse train` does it."""
     folder = tmp_path_factory.getbasetemp()
     if "PYTEST_XDIST_WORKER" in os.environ:  # all processes of a run share one
         folder = folder.parent
@@ -55,5 +63,6 @@ def trained(tmp_path_factory: pytest.TempPathFactory) -> Path:
         model = folder / "trained" / "model"
         if not model.exists():
             cache = str(folder / "trained" / "cache")
-            assert main(["train", "--out", str(model), "--cache", cache, "--epochs", "4"]) == 0
+            few = ["--epochs", "4"]  # enough to be near the best, which takes three times as long
+            assert main(["train", "--out", str(model), "--cache", cache, *few]) == 0
     return model

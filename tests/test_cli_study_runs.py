@@ -17,6 +17,7 @@ import pytest
 from rnnparse.cli import main, study_show
 from rnnparse.study.manifest import read_study
 from rnnparse.study.records import RecordFile
+from tests.shell import run_shell
 from tests.study.made_up import QUICK, study_folder
 from tests.training.runs import write_treebank
 
@@ -132,9 +133,8 @@ def place(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A folder with a treebank, in which a study with plateaus has been run."""
     folder = tmp_path_factory.mktemp("studies")
     write_treebank(folder / "train.mrg", 60)
-    done = subprocess.run(
-        [*PROGRAM, *_command(folder)], cwd=folder, capture_output=True, text=True, env=_env(folder)
-    )
+    command = f"rnnparse {shlex.join(_command(folder))}"
+    done = run_shell(command, folder, {"XDG_CACHE_HOME": str(folder / "cache")})
     assert done.returncode == 0, done.stderr
     (folder / "printed.txt").write_text(done.stdout)
     (folder / "messages.txt").write_text(done.stderr)

@@ -8,6 +8,7 @@ may be others (they differ a little from machine to machine). ```pycon blocks ru
 from __future__ import annotations
 
 import doctest
+import json
 import re
 from dataclasses import dataclass
 from pathlib import Path
@@ -103,6 +104,23 @@ def test_python_examples(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     runner = doctest.DocTestRunner(optionflags=doctest.ELLIPSIS | doctest.NORMALIZE_WHITESPACE)
     runner.run(test, out=printed.append)
     assert runner.summarize(verbose=False).failed == 0, "".join(printed)
+
+
+@pytest.mark.slow
+def test_the_defaults_give_the_scores_of_the_readme(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    rows = re.findall(r"^\| (base PCFG|CVG) .*\| ([\d.]+) \| [\d.]+ \| (\d+) of", README, re.M)
+    assert [name for name, *_ in rows] == ["base PCFG", "CVG"]
+    model, test = str(tmp_path / "model"), str(ROOT / "treebanks" / "test.mrg")
+    assert main(["train", "--out", model, "--cache", str(tmp_path / "cache")]) == 0
+    for (_, f1, attached), scorer in zip(rows, ("pcfg", "cvg"), strict=True):
+        capsys.readouterr()
+        arguments = ["evaluate", model, test, "--scorer", scorer, "--attachments", "--json"]
+        assert main(arguments) == 0
+        scores = json.loads(capsys.readouterr().out)
+        assert scores["f1"] == pytest.approx(float(f1), abs=0.5)
+        assert scores["attachments"]["all"]["correct"] == pytest.approx(int(attached), abs=6)
 
 
 def test_links_lead_somewhere() -> None:

@@ -215,8 +215,15 @@ def test_jacobian_and_hessian_in_other_modes(mode: str, pfor: bool, name: str) -
         np.testing.assert_allclose(a, b)
 
 
-@pytest.mark.parametrize("dtype", ["float32", "float64"])
-@pytest.mark.parametrize("mode", ["graph", "xla"])
+@pytest.mark.parametrize(
+    ("mode", "dtype"),
+    [
+        ("graph", "float32"),
+        ("graph", "float64"),
+        ("xla", "float32"),
+        pytest.param("xla", "float64", marks=pytest.mark.slow),
+    ],
+)
 def test_graph_and_xla_are_eager(mode: str, dtype: str) -> None:
     case = random_case(1, dtype=dtype)
 

@@ -31,7 +31,12 @@ def test_what_parsing_needs_does_not_import_tensorflow() -> None:
 
 
 @pytest.mark.parametrize(
-    "first", ["import rnnparse._tensorflow", "rnnparse.structured_hinge", "rnnparse.AdaGrad"]
+    "first",
+    [
+        pytest.param("import rnnparse._tensorflow", marks=pytest.mark.slow),
+        pytest.param("rnnparse.structured_hinge", marks=pytest.mark.slow),
+        "rnnparse.AdaGrad",
+    ],
 )
 def test_tensorflow_starts_without_a_word(first: str) -> None:
     code = "print(float(sys.modules['tensorflow'].constant(1.0) + 1))"

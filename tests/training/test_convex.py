@@ -107,7 +107,7 @@ def test_scores_are_linear_in_v() -> None:
 
 @pytest.mark.parametrize("tie", TIES)
 @pytest.mark.parametrize("objective", CONVEX)
-@pytest.mark.parametrize("l2", [0.0, 3e-3])
+@pytest.mark.parametrize("l2", [0.0, pytest.param(3e-3, marks=pytest.mark.slow)])
 def test_the_subgradient_inequality_holds_between_random_points(
     l2: float, objective: str, tie: str
 ) -> None:
