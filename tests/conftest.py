@@ -16,6 +16,9 @@ from rnnparse.cli import main
 # Shells let jobs in the background ignore it, and so would the programs that tests interrupt.
 signal.signal(signal.SIGINT, signal.default_int_handler)
 
+# While modules are imported, the collector would only go through more and more that stays.
+gc.disable()
+
 settings.register_profile("all", deadline=None)  # a busy machine is no error in the code
 settings.register_profile("quick", settings.get_profile("all"), max_examples=30)
 
@@ -24,8 +27,6 @@ def pytest_configure(config: pytest.Config) -> None:
     """Draw fewer examples in runs without the slow tests."""
     settings.load_profile("quick" if config.getoption("markexpr") == "not slow" else "all")
 
-# While modules are imported, the collector would only go through more and more that stays.
-gc.disable()
 
 SHARED = Path(__file__).resolve().parents[2] / "shared"
 
