@@ -20,7 +20,7 @@ from rnnparse.cli import main
 from rnnparse.parser_study import lr_range_test, shared_forests
 from rnnparse.parser_study.grid import Grid
 from rnnparse.parser_study.study import ParserStudy
-from rnnparse.study import range_plot
+from rnnparse.study import range_result
 from rnnparse.study.lr_range_test import sweep
 from tests.study import made_up
 from tests.training.runs import write_treebank
@@ -234,8 +234,8 @@ def test_a_range_test_is_printed_even_if_it_cannot_be_drawn(
     assert main(["study", "range", "--svg", str(drawing)]) == 2
     assert capsys.readouterr() == ("", error)  # before the test
     drawing.parent.mkdir()
-    check = range_plot.check_svg
-    monkeypatch.setattr(range_plot, "check_svg", lambda path: check(path) or path.parent.rmdir())
+    check = range_result.check_svg
+    monkeypatch.setattr(range_result, "check_svg", lambda path: check(path) or path.parent.rmdir())
     assert main(["study", "range", "--svg", str(drawing)]) == 2
     out, err = capsys.readouterr()
     assert "suggested" in out and err == error

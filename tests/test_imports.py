@@ -126,7 +126,7 @@ def test_imports_point_one_way(path: Path) -> None:
     assert imported <= ALLOWED[part] | {"_lazy", "errors"}
 
 
-_DIAGNOSIS = ["evidence", "statistics", "measurements", "comparison", "advice", "wording", "rules"]
+_DIAGNOSIS = ["evidence", "statistics", "measurements", "comparison", "advice", "rules"]
 
 
 @pytest.mark.parametrize("name", _DIAGNOSIS)

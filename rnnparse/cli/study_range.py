@@ -79,7 +79,7 @@ def run(args: argparse.Namespace) -> int:
     from rnnparse.parser_study.lr_range_test import check_range_test, parser_range_test
     from rnnparse.parser_study.shared_forests import prepare_problem
     from rnnparse.parser_study.train_command import train_command
-    from rnnparse.study.range_plot import check_svg, format_range, write_range_svg
+    from rnnparse.study.range_result import check_svg, format_range, write_range_svg
 
     given = {name: value for name, value in vars(args).items() if name in _FIELDS}
     given |= given_style(args)

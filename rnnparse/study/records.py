@@ -113,16 +113,6 @@ def make_record(
     }
 
 
-def without_times(record: Mapping[str, Any]) -> dict[str, Any]:
-    """A record without the values that differ between equal trials."""
-    kept = {name: value for name, value in record.items() if name not in ("seconds", "host")}
-    kept["epochs"] = [
-        {name: value for name, value in epoch.items() if name != "seconds"}
-        for epoch in record["epochs"]
-    ]
-    return kept
-
-
 class RecordFile:
     """The records of a study folder. Only one process at a time can add to them.
 

@@ -13,8 +13,8 @@ from typing import Any
 import pytest
 
 from rnnparse.errors import StudyError
-from rnnparse.study.records import without_times
 from rnnparse.study.study import Study
+from tests.study.equal_records import without_times
 
 PACKAGES = {"ray": "ray", "dask": "distributed"}
 clusters = pytest.mark.parametrize("backend", PACKAGES)

@@ -14,7 +14,8 @@ from typing import Any
 
 import pytest
 
-from rnnparse.study.records import RecordFile, without_times
+from rnnparse.study.records import RecordFile
+from tests.study.equal_records import without_times
 
 pytestmark = pytest.mark.skipif(
     not Path("/proc/self/stat").exists(), reason="processes are looked at in /proc"

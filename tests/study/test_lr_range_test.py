@@ -18,7 +18,7 @@ from hypothesis import strategies as st
 
 from rnnparse.errors import ConfigError, MissingExtraError
 from rnnparse.study.lr_range_test import RangeTest, range_test, sweep
-from rnnparse.study.range_plot import format_range, write_range_svg
+from rnnparse.study.range_result import format_range, write_range_svg
 
 
 def quadratic(

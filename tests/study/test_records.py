@@ -23,10 +23,10 @@ from rnnparse.study.records import (
     data_hash,
     make_record,
     trial_id,
-    without_times,
 )
 from rnnparse.study.schema import STATUSES
 from rnnparse.study.search_space import Space
+from tests.study.equal_records import without_times
 
 NAN, INF = math.nan, math.inf
 

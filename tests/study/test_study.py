@@ -20,10 +20,11 @@ from rnnparse.errors import ConfigError, MissingExtraError, StudyError
 from rnnparse.parser_study.grid import Grid
 from rnnparse.study.curve import Curve
 from rnnparse.study.manifest import read_study
-from rnnparse.study.records import RecordFile, data_hash, trial_id, without_times
+from rnnparse.study.records import RecordFile, data_hash, trial_id
 from rnnparse.study.search_space import Space
 from rnnparse.study.study import Study
 from rnnparse.threads import job_count
+from tests.study.equal_records import without_times
 
 # Local functions are sent to workers as they are; those of this module by its name.
 

@@ -168,16 +168,11 @@ class Measurements(Evidence):
         return replace(self, reference=reference, progress=progress, needed=needed)
 
 
-_DECLARED = {f.name: f.metadata for f in fields(Evidence)}
+DECLARED = {f.name: f.metadata for f in fields(Evidence)}
+"""The measurements with their meaning, unit and when they are known."""
 
 EVIDENCE = {
     name: f"{told['meaning']} ({told['unit']})" if told["unit"] else str(told["meaning"])
-    for name, told in _DECLARED.items()
+    for name, told in DECLARED.items()
 }
 """The measurements of a diagnosis: name → meaning and unit."""
-
-
-def evidence_table() -> str:
-    """The table of the evidence in docs/studies.md."""
-    rows = [f"| `{n}` | {' | '.join(told.values())} |" for n, told in _DECLARED.items()]
-    return "\n".join(["| name | meaning | unit | present if |", "|---|---|---|---|", *rows, ""])

@@ -15,7 +15,7 @@ from typing import Any
 
 import numpy as np
 
-from rnnparse.study.diagnosis.advice import Finding, advise, advise_on_failure
+from rnnparse.study.diagnosis.advice import Finding, advice_text, advise, advise_on_failure
 from rnnparse.study.diagnosis.comparison import measure_all
 from rnnparse.study.diagnosis.evidence import (
     FLAT,
@@ -26,7 +26,6 @@ from rnnparse.study.diagnosis.evidence import (
 )
 from rnnparse.study.diagnosis.measurements import Record, measure, objective_curve
 from rnnparse.study.diagnosis.statistics import LEAST_POINTS, noise
-from rnnparse.study.diagnosis.wording import advice_text
 from rnnparse.study.schema import FAILURES
 
 # Shares are of the level of the objective, or else as stated.
@@ -79,12 +78,6 @@ RULES = {
 
 LABELS = tuple(RULES)
 """The labels of diagnoses, in the order in which their rules are tried."""
-
-
-def rules_table() -> str:
-    """The table of the rules in docs/studies.md."""
-    rows = [f"| {label} | {rule} |" for label, rule in RULES.items()]
-    return "\n".join(["| diagnosis | rule |", "|---|---|", *rows, ""])
 
 
 @dataclass(frozen=True)

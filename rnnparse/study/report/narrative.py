@@ -19,7 +19,6 @@ from rnnparse.study.report.formatting import (
     value_text,
     with_title,
 )
-from rnnparse.study.report.layout import map_axes
 from rnnparse.study.report.results import Results
 from rnnparse.study.report.settings import Axis, Setting
 from rnnparse.study.schema import HUGE
@@ -66,15 +65,6 @@ class Failure:
     count: int
     setting: Setting
     seed: int
-
-
-@dataclass(frozen=True)
-class BestOfEach:
-    """The best configuration for each value of an axis, and the other axes that vary."""
-
-    axis: Axis
-    others: list[Axis]
-    settings: list[Setting]
 
 
 def label_counts(results: Results) -> dict[str, int]:
@@ -179,18 +169,6 @@ def about_best(results: Results) -> Iterator[str]:
 
 def _names(results: Results, settings: Sequence[Setting]) -> str:
     return readable("; ".join(results.name(one) for one in settings[:_MOST_NAMES]))
-
-
-def best_of_each(results: Results) -> BestOfEach | None:
-    """The best configuration for each value of the map's rows."""
-    rows, _ = map_axes(results)
-    if rows < 0 or results.best is None:
-        return None
-    places, first = results.places(rows), dict[int, Setting]()
-    for setting in results.ranking:
-        first.setdefault(places[setting.place], setting)
-    others = [results.axes[i] for i in results.varying if i != rows]
-    return BestOfEach(results.axes[rows], others, [first[place] for place in sorted(first)])
 
 
 # -- what to bear in mind ------------------------------------------------------------------------

@@ -14,6 +14,7 @@ from rnnparse.study.manifest import require_own
 from rnnparse.study.report import narrative
 from rnnparse.study.report.causes import causes
 from rnnparse.study.report.formatting import counted, duration, readable, value_text
+from rnnparse.study.report.layout import best_of_each
 from rnnparse.study.report.page_data import ReportData, script_json
 from rnnparse.study.report.results import Results, Source, load_results
 
@@ -98,13 +99,10 @@ def _context(results: Results) -> dict[str, Any]:
     return {
         "results": results,
         "facts": list(_facts(results)),
-        "lead": narrative.lead(results),
-        "basis": list(narrative.basis(results)),
+        "narrative": narrative,
         "reasons": narrative.reasons(results),
         "causes": causes(results),
-        "about_best": list(narrative.about_best(results)),
-        "warnings": narrative.warnings(results),
-        "each": narrative.best_of_each(results),
+        "each": best_of_each(results),
         "failures": narrative.failures(results),
         "rules": RULES,
         "methods": _METHODS,

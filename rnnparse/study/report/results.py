@@ -149,18 +149,14 @@ class Results:
     @cached_property
     def near(self) -> list[Setting]:
         """The other configurations within noise of the best one, the best of them first."""
-        noisy = [one for one in self.ranking if one.comparison and one.comparison.within_noise]
-        return [one for one in noisy if one is not self.best]
-
-    @cached_property
-    def _near_places(self) -> frozenset[int]:
-        return frozenset(setting.place for setting in self.near)
+        return [one for one in self.ranking if self.verdict(one) == "within noise"]
 
     def verdict(self, setting: Setting) -> str:
         """Whether a configuration is the "best" or "within noise" of it; "" for others."""
         if setting is self.best:
             return "best"
-        return "within noise" if setting.place in self._near_places else ""
+        compared = setting.comparison
+        return "within noise" if compared and compared.within_noise else ""
 
     @cached_property
     def best(self) -> Setting | None:

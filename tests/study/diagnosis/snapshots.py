@@ -12,15 +12,19 @@ from __future__ import annotations
 import re
 from pathlib import Path
 
-from rnnparse.study.diagnosis.advice import Advice, Finding
-from rnnparse.study.diagnosis.evidence import evidence_table
-from rnnparse.study.diagnosis.rules import rules_table
-from rnnparse.study.diagnosis.wording import advice_text
+from rnnparse.study.diagnosis.advice import Advice, Finding, advice_text
+from rnnparse.study.diagnosis.evidence import DECLARED
+from rnnparse.study.diagnosis.rules import RULES
 
 SENTENCES = Path(__file__).with_name("sentences.txt")
 PAGE = Path(__file__).parents[3] / "docs" / "studies.md"
-_TABLES = {r"\| name \| meaning ": evidence_table, r"\| diagnosis \| rule ": rules_table}
-"""The beginnings of generated tables, and the functions that make them."""
+_TABLES = {
+    "| name | meaning | unit | present if |": [
+        f"| `{name}` | {' | '.join(told.values())} |" for name, told in DECLARED.items()
+    ],
+    "| diagnosis | rule |": [f"| {label} | {rule} |" for label, rule in RULES.items()],
+}
+"""The heads of generated tables, and their rows."""
 
 
 def samples() -> dict[str, list[Finding]]:
@@ -38,9 +42,11 @@ def sentences() -> str:
 def page() -> str:
     """The contents that docs/studies.md should have."""
     content = PAGE.read_text("utf-8")
-    for head, table in _TABLES.items():
-        before, after = re.split(rf"^{head}.*\n(?:\|.*\n)*", content, flags=re.MULTILINE)
-        content = before + table() + after
+    for head, rows in _TABLES.items():
+        table = rf"^{re.escape(head)}\n(?:\|.*\n)*"
+        before, after = re.split(table, content, flags=re.MULTILINE)
+        line = "|" + "---|" * (head.count("|") - 1)
+        content = before + "\n".join([head, line, *rows, ""]) + after
     return content
 
 

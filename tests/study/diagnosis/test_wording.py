@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from rnnparse.study.diagnosis import EVIDENCE, LABELS, RULES
-from rnnparse.study.diagnosis.wording import SENTENCES
+from rnnparse.study.diagnosis.advice import SENTENCES
 from tests.study.diagnosis import snapshots
 from tests.study.diagnosis.synthetic_curves import MAKERS
 

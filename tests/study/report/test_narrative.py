@@ -9,10 +9,10 @@ from typing import Any
 import pytest
 
 from rnnparse.parser_study.grid import Grid
+from rnnparse.study.report.layout import best_of_each
 from rnnparse.study.report.narrative import (
     about_best,
     basis,
-    best_of_each,
     edge,
     failures,
     lead,
