@@ -84,17 +84,19 @@ def test_an_intermediate_root_cannot_be_undone():
 
 
 def test_wide_and_deep_trees():
-    wide = Tree("P", [Tree("N", [str(i)]) for i in range(20_000)])
+    wide = Tree("P", [Tree("N", [str(i)]) for i in range(5_000)])
     for heads in (HeadTable.left(), HeadTable.right()):
         assert debinarize(binarize(wide, heads)) == wide
     deep = Tree("N", ["a"])
-    for _ in range(20_000):
+    for _ in range(5_000):
         deep = Tree("P", [Tree("N", ["a"]), deep, Tree("N", ["b"])])
     text = format_tree(deep)
     assert format_tree(debinarize(binarize(deep, HeadTable.left()))) == text
 
 
-@pytest.mark.parametrize("name", ["wsj-sample/dev", "craft/dev"])
+@pytest.mark.parametrize(
+    "name", ["wsj-sample/dev", pytest.param("craft/dev", marks=pytest.mark.slow)]
+)
 def test_real_treebanks(shared, name):
     heads = HeadTable.english()
     for raw in read_trees(shared / "treebanks" / f"{name}.mrg"):

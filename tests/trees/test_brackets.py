@@ -392,7 +392,11 @@ def test_write_where_it_cannot(tmp_path):
 
 @pytest.mark.parametrize(
     ("name", "count"),
-    [("wsj-sample/train", 3253), ("wsj-sample/dev", 316), ("craft/dev", 2780)],
+    [
+        pytest.param("wsj-sample/train", 3253, marks=pytest.mark.slow),
+        ("wsj-sample/dev", 316),
+        ("craft/dev", 2780),
+    ],
 )
 def test_real_treebanks(shared, name, count, caplog):
     forest = load_trees(shared / "treebanks" / f"{name}.mrg")

@@ -17,6 +17,9 @@ from tests.study.diagnosis.synthetic_curves import MAKERS, Setting
 LENGTHS = [(1024, 10), (256, 10), (256, 20), (64, 20), (25, 20)]
 """Batch sizes and epochs: 40 to 2,560 updates."""
 A_CLASS = 60  # curves
+SPREADS = pytest.mark.parametrize(
+    "spread", [1.0, *(pytest.param(spread, marks=pytest.mark.slow) for spread in (0.2, 0.5))]
+)
 
 
 def confusion(spread: float, lengths: list[tuple[int, int]]) -> dict[str, Counter[str]]:
@@ -39,7 +42,7 @@ def line(start: float, end: float, n: int) -> list[float | None]:
     return list(np.linspace(start, end, n).tolist())
 
 
-@pytest.mark.parametrize("spread", [0.2, 0.5, 1.0])
+@SPREADS
 def test_every_class_is_recognized(spread: float) -> None:
     matrix = confusion(spread, LENGTHS)
     for label, labels in matrix.items():
@@ -48,7 +51,7 @@ def test_every_class_is_recognized(spread: float) -> None:
     assert not matrix["diverged"]["converged"]
 
 
-@pytest.mark.parametrize("spread", [0.2, 0.5, 1.0])
+@SPREADS
 def test_twenty_updates_are_enough_for_all_but_overfitting(spread: float) -> None:
     matrix = confusion(spread, [(1024, 5)])
     for label, labels in matrix.items():
