@@ -65,7 +65,7 @@ def _tanh_overload(x: Any) -> Callable[[Any], Any]:
     return rational
 
 
-@njit(cache=True, nogil=True, error_model="numpy")
+@njit(nogil=True, error_model="numpy")
 def _add_product(x: np.ndarray, matrix: np.ndarray, out: np.ndarray) -> None:
     """out += x · matrix; x [m], matrix [m, n]. Several rows at once save loads and stores."""
     rows, columns = matrix.shape
@@ -87,7 +87,7 @@ def _add_product(x: np.ndarray, matrix: np.ndarray, out: np.ndarray) -> None:
         j += 1
 
 
-@njit(cache=True, nogil=True, error_model="numpy")
+@njit(nogil=True, error_model="numpy")
 def _add_two_products(x: np.ndarray, y: np.ndarray, matrix: np.ndarray, out: np.ndarray) -> None:
     """out += [x; y] · matrix; x, y [m], matrix [2m or more, n]."""
     rows, columns = len(x), len(out)
@@ -114,7 +114,7 @@ def _add_two_products(x: np.ndarray, y: np.ndarray, matrix: np.ndarray, out: np.
         j += 1
 
 
-@njit(cache=True, nogil=True, error_model="numpy")
+@njit(nogil=True, error_model="numpy")
 def _add_outer(x: np.ndarray, y: np.ndarray, out: np.ndarray) -> None:
     """out += x yᵀ; out [m, n]."""
     for j in range(len(x)):
@@ -123,7 +123,7 @@ def _add_outer(x: np.ndarray, y: np.ndarray, out: np.ndarray) -> None:
 
 
 # The compiler may reorder this sum to vectorize it, but then every call uses the same order.
-@njit(cache=True, nogil=True, error_model="numpy", fastmath={"reassoc", "contract"})
+@njit(nogil=True, error_model="numpy", fastmath={"reassoc", "contract"})
 def _dot(x: np.ndarray, y: np.ndarray) -> float:
     total = x.dtype.type(0)
     for o in range(len(x)):
@@ -131,7 +131,7 @@ def _dot(x: np.ndarray, y: np.ndarray) -> float:
     return total
 
 
-@njit(cache=True, nogil=True, error_model="numpy", fastmath={"reassoc", "contract"})
+@njit(nogil=True, error_model="numpy", fastmath={"reassoc", "contract"})
 def _add_rows_dot(matrix: np.ndarray, x: np.ndarray, out: np.ndarray) -> None:
     """out += matrix · x; matrix [m, n]. Four rows at once keep the adders busy."""
     rows, columns = matrix.shape
@@ -151,7 +151,7 @@ def _add_rows_dot(matrix: np.ndarray, x: np.ndarray, out: np.ndarray) -> None:
 
 
 @apart
-@njit(cache=True, nogil=True, error_model="numpy")
+@njit(nogil=True, error_model="numpy")
 def forward(
     leaves: np.ndarray,
     W: np.ndarray,
@@ -177,9 +177,13 @@ def forward(
     count, n = len(key), v.shape[1]
     check_structure(len(leaves), len(rows), key, left, right)
     check_positions(rows, min(len(W), len(v)))
+    if leaves.shape[1] != n:
+        raise ValueError("vectors of words and weights differ in dimension")
     vectors = np.empty((count, n), v.dtype)
     totals = np.zeros(count, v.dtype)
-    vectors[: len(leaves)] = leaves
+    for leaf in range(len(leaves)):
+        for o in range(n):
+            vectors[leaf, o] = leaves[leaf, o]
     sums = np.empty(n, v.dtype)
     for node in range(len(leaves), count):
         row = rows[key[node]]
@@ -199,7 +203,7 @@ def forward(
     return vectors, totals
 
 
-@njit(cache=True, nogil=True, error_model="numpy")
+@njit(nogil=True, error_model="numpy")
 def _activate(
     active: np.ndarray, key: np.ndarray, left: np.ndarray, right: np.ndarray, slot: np.ndarray
 ) -> None:
@@ -213,7 +217,7 @@ def _activate(
 
 
 @apart
-@njit(cache=True, nogil=True, error_model="numpy")
+@njit(nogil=True, error_model="numpy")
 def backward(
     W: np.ndarray,
     v: np.ndarray,
