@@ -24,7 +24,7 @@ exec(compile("def one(x): return x + 1\\ndef two(x): return x + 2", "/proc/versi
 if len(sys.argv) > 1:
     import resource
     resource.setrlimit(resource.RLIMIT_FSIZE, (100, 100))
-print(njit(cache=True)(names["one"])(1), njit(cache=True)(names["two"])(1))
+print(njit()(names["one"])(1), njit()(names["two"])(1))
 """
 
 linux = pytest.mark.skipif(not Path("/proc/version").exists(), reason="for Linux")
@@ -71,6 +71,80 @@ def test_without_any_folder_code_is_compiled_each_time(tmp_path: Path) -> None:
     (tmp_path / f"rnnparse-{os.getuid()}").touch()
     out, (note,) = run(tmp_path)
     assert out == "2 3\n" and "cannot be kept" in note and "set NUMBA_CACHE_DIR" in note
+
+
+# The files of a program: a function calls one in the second file, which calls one in the third.
+MODULES = {
+    "outer.py": """
+from rnnparse.compiled import njit
+from middle import twice
+from values import Pair
+
+@njit()
+def total(pair, x):
+    return 1000 * pair.a + twice(x)
+
+print(total(Pair(b=7, a=5), 1), *(len(counts) for counts in (
+    total.stats.cache_hits, total.stats.cache_misses)))
+""",
+    "middle.py": """
+from rnnparse.compiled import njit
+from inner import add
+from values import OFFSET
+
+@njit()
+def twice(x):
+    return add(add(x)) + OFFSET
+""",
+    "inner.py": """
+from rnnparse.compiled import njit
+
+@njit()
+def add(x):
+    return x + 1
+""",
+    "values.py": """
+from typing import NamedTuple
+OFFSET = 10
+
+class Pair(NamedTuple):
+    a: int
+    b: int
+""",
+}
+
+
+def run_program(folder: Path) -> list[int]:
+    """The number that the program prints, and how many functions it loads and compiles."""
+    environment = {**os.environ, "NUMBA_CACHE_DIR": str(folder / "cache")}
+    command = [sys.executable, "-B", "outer.py"]
+    done = subprocess.run(command, cwd=folder, env=environment, text=True, capture_output=True)
+    assert done.returncode == 0, done.stderr
+    return [int(word) for word in done.stdout.split()]
+
+
+@pytest.mark.parametrize(
+    ("file", "old", "new", "result"),
+    [
+        ("inner.py", "x + 1", "x + 2", 5015),
+        ("middle.py", "add(add(x))", "add(x)", 5012),
+        ("values.py", "10", "20", 5023),
+        ("values.py", "    a: int\n    b: int", "    b: int\n    a: int", 5013),
+    ],
+    ids=["function", "function between", "constant", "fields"],
+)
+def test_changes_in_any_file_reach_cached_code(
+    tmp_path: Path, file: str, old: str, new: str, result: int
+) -> None:
+    for name, text in MODULES.items():
+        (tmp_path / name).write_text(text)
+    assert run_program(tmp_path) == [5013, 0, 1]
+    assert run_program(tmp_path) == [5013, 1, 0]
+    changed = MODULES[file].replace(old, new)
+    assert changed != MODULES[file]
+    (tmp_path / file).write_text(changed)
+    assert run_program(tmp_path) == [result, 0, 1]
+    assert run_program(tmp_path) == [result, 1, 0]
 
 
 @pytest.mark.skipif(not hasattr(os, "getuid"), reason="for users as POSIX has them")

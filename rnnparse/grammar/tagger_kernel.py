@@ -12,7 +12,7 @@ L2 = 1e-5
 
 
 @apart
-@njit(cache=True, nogil=True)
+@njit(nogil=True)
 def fit_softmax(ptr, feature, row, tag, weight, vectors, binary, tags, orders):
     """AdaGrad on the log loss; returns weights [binary + d, tags] float32."""
     dense = vectors.shape[1]

@@ -124,7 +124,7 @@ def _find_spans(forest: SpanForest, spans: np.ndarray) -> np.ndarray:
     return np.where(packed[row] == wanted, row, -1).astype(np.int32)
 
 
-@njit(cache=True, nogil=True)
+@njit(nogil=True)
 def _counted_nodes(
     cat: np.ndarray, left: np.ndarray, right: np.ndarray, root: int, is_counted: np.ndarray
 ) -> np.ndarray:
@@ -149,7 +149,7 @@ def _counted_nodes(
     return nodes[:count].copy()
 
 
-@njit(cache=True, nogil=True)
+@njit(nogil=True)
 def _count_wrong(
     cat: np.ndarray,
     left: np.ndarray,

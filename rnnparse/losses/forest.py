@@ -266,7 +266,7 @@ def _push_down(
     return nodes
 
 
-@njit(cache=True, nogil=True)
+@njit(nogil=True)
 def _tree_totals(node_scores: np.ndarray, left: np.ndarray, right: np.ndarray) -> np.ndarray:
     """Score of the tree below each node, itself included, from the bottom up."""
     totals = node_scores.copy()
@@ -280,7 +280,7 @@ def _tree_totals(node_scores: np.ndarray, left: np.ndarray, right: np.ndarray) -
     return totals
 
 
-@njit(cache=True, nogil=True)
+@njit(nogil=True)
 def _add_to_children(weights: np.ndarray, left: np.ndarray, right: np.ndarray) -> None:
     """Add the weight of each node to its children, from the top down, once all parents have."""
     for node in range(len(weights) - 1, -1, -1):

@@ -94,7 +94,7 @@ def _without_empty_levels(offsets: np.ndarray) -> np.ndarray:
     return np.concatenate([offsets[:2], offsets[2:][np.diff(offsets[1:]) > 0]])
 
 
-@njit(cache=True, nogil=True)
+@njit(nogil=True)
 def check_structure(
     words: int, rows: int, key: np.ndarray, left: np.ndarray, right: np.ndarray
 ) -> None:
@@ -116,7 +116,7 @@ def check_structure(
             raise ValueError("a node of a batch precedes one of its children")
 
 
-@njit(cache=True, nogil=True)
+@njit(nogil=True)
 def check_positions(positions: np.ndarray, size: int) -> None:
     """Raise ValueError if positions lie outside an array of so many entries."""
     for position in positions:
@@ -124,7 +124,7 @@ def check_positions(positions: np.ndarray, size: int) -> None:
             raise ValueError("a position in a batch is out of range")
 
 
-@njit(cache=True, nogil=True)
+@njit(nogil=True)
 def number_marked(slot: np.ndarray) -> np.ndarray:
     """Number the marked (>= 0) entries of `slot` in order; return their positions, int32."""
     count = 0
@@ -142,7 +142,7 @@ def number_marked(slot: np.ndarray) -> np.ndarray:
 
 
 @apart
-@njit(cache=True, nogil=True)
+@njit(nogil=True)
 def _reachable(
     key: np.ndarray,
     left: np.ndarray,

@@ -225,7 +225,7 @@ def _rectangle(counts: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
     return np.where(mask, first[:, None] + column, 0).astype(np.int32), mask
 
 
-@njit(cache=True, nogil=True)
+@njit(nogil=True)
 def _is_sound(
     key: np.ndarray,
     word: np.ndarray,
@@ -253,7 +253,7 @@ def _is_sound(
     return True
 
 
-@njit(cache=True, nogil=True)
+@njit(nogil=True)
 def _heights(left: np.ndarray, right: np.ndarray) -> np.ndarray:
     height = np.zeros(len(left), np.int32)
     for node in range(len(left)):
@@ -265,7 +265,7 @@ def _heights(left: np.ndarray, right: np.ndarray) -> np.ndarray:
 
 
 @apart
-@njit(cache=True, nogil=True)
+@njit(nogil=True)
 def _candidates(
     chosen: np.ndarray,
     node_offsets: np.ndarray,
@@ -290,7 +290,7 @@ def _candidates(
     return source, new_root
 
 
-@njit(cache=True, nogil=True)
+@njit(nogil=True)
 def _mark(
     chosen: np.ndarray,
     node_offsets: np.ndarray,
@@ -318,7 +318,7 @@ def _mark(
 
 
 @apart
-@njit(cache=True, nogil=True)
+@njit(nogil=True)
 def _level_arrays(
     chosen: np.ndarray,
     node_offsets: np.ndarray,

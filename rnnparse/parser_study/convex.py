@@ -101,7 +101,7 @@ def minimize_convex(
 
 
 @apart
-@njit(cache=True, nogil=True, error_model="numpy")
+@njit(nogil=True, error_model="numpy")
 def _maximize_dual(gram: np.ndarray, heights: np.ndarray, share: np.ndarray) -> None:
     """Maximise heights · α − ½ αᵀ gram α over α ≥ 0 with sum 1, from α = share, in place.
 

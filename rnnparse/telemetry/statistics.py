@@ -38,7 +38,7 @@ def flat(values: Any) -> np.ndarray:
 
 # fastmath lets the compiler reorder the sums, so that it vectorizes the loops.
 @apart
-@njit(cache=True, nogil=True, error_model="numpy", fastmath={"reassoc", "contract"})
+@njit(nogil=True, error_model="numpy", fastmath={"reassoc", "contract"})
 def gradient_sums(gradient: np.ndarray, touched: np.ndarray) -> tuple[float, int, int]:
     """Sums over a gradient, [R, m].
 
@@ -64,7 +64,7 @@ def gradient_sums(gradient: np.ndarray, touched: np.ndarray) -> tuple[float, int
 
 
 @apart
-@njit(cache=True, nogil=True, error_model="numpy", fastmath={"reassoc", "contract"})
+@njit(nogil=True, error_model="numpy", fastmath={"reassoc", "contract"})
 def step_sums(before: np.ndarray, after: np.ndarray) -> tuple[float, float, float]:
     """Sums of squares of a step, of the weights before it, and of the weights after it.
 
@@ -111,7 +111,7 @@ def summary(values: Sequence[float]) -> dict[str, float]:
 
 
 @apart
-@njit(cache=True, nogil=True, error_model="numpy")
+@njit(nogil=True, error_model="numpy")
 def _finite_range(values: np.ndarray) -> tuple[float, float, int]:
     """The least and the greatest finite value of a row, and how many are finite."""
     low, high, count = np.inf, -np.inf, 0
@@ -122,7 +122,7 @@ def _finite_range(values: np.ndarray) -> tuple[float, float, int]:
     return low, high, count
 
 
-@njit(cache=True, nogil=True, error_model="numpy")
+@njit(nogil=True, error_model="numpy")
 def _count(values: np.ndarray, edges: np.ndarray, unit: float) -> np.ndarray:
     """How many values lie in each bin, its lower edge included; the last has both."""
     bins = len(edges) - 1

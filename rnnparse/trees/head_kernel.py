@@ -7,7 +7,7 @@ from numpy.typing import NDArray
 from rnnparse.compiled import njit
 
 
-@njit(cache=True, nogil=True)
+@njit(nogil=True)
 def find_head(
     parent: int,
     kids: NDArray,
@@ -42,7 +42,7 @@ def find_head(
     return n - 1 if default_right else 0
 
 
-@njit(cache=True, nogil=True)
+@njit(nogil=True)
 def _find_any(kids: NDArray, n: int, labels: NDArray, from_right: bool) -> int:
     for step in range(n):
         i = n - 1 - step if from_right else step
@@ -52,7 +52,7 @@ def _find_any(kids: NDArray, n: int, labels: NDArray, from_right: bool) -> int:
     return -1
 
 
-@njit(cache=True, nogil=True)
+@njit(nogil=True)
 def _find_in_order(kids: NDArray, n: int, labels: NDArray, from_right: bool) -> int:
     for label in labels:
         for step in range(n):
