@@ -76,7 +76,7 @@ def test_a_wrong_component_is_found_and_named(
     assert float(match[2]) == pytest.approx(right, rel=1e-6)
 
 
-@pytest.mark.parametrize("fn", [quartic, total])
+@pytest.mark.parametrize("fn", [quartic, pytest.param(total, marks=pytest.mark.slow)])
 def test_a_wrong_component_among_many_is_found_by_bisection(fn: Any) -> None:
     x = normal(40, 50)
     report = check_external(fn, x)

@@ -134,8 +134,16 @@ def test_second_derivatives_of_the_tensorflow_engine() -> None:
     np.testing.assert_allclose(second, numeric, atol=1e-7, rtol=1e-6)
 
 
-@pytest.mark.parametrize("engine", ["numba", "tensorflow"])
-@pytest.mark.parametrize("graph", [False, pytest.param(True, marks=pytest.mark.slow)])
+@pytest.mark.parametrize(
+    ("engine", "graph"),
+    [
+        ("numba", False),
+        *(
+            pytest.param(engine, graph, marks=pytest.mark.slow)
+            for engine, graph in (("numba", True), ("tensorflow", False), ("tensorflow", True))
+        ),
+    ],
+)
 def test_jacobians_hold_one_derivative_a_candidate(engine: str, graph: bool) -> None:
     world = make_world(3)
     batch = world.store.batch([0, 1])
