@@ -145,7 +145,9 @@ class Grid(Space):
         axes = {name: _read(name, value) for name, value in given.items()}
         seeds = axes.pop("seeds", (0,))
         own = {name: _read("learning_rate", value) for name, value in rates.items()}
-        usual = dict(_preset(preset))
+        if preset not in (None, *PRESETS):
+            raise ConfigError(f"preset must be one of {', '.join(PRESETS)}, not {preset!r}")
+        usual = dict(PRESETS[preset]) if preset else {}
         if isinstance(usual.get("learning_rate"), Mapping):
             each = usual.pop("learning_rate")
             if "learning_rate" not in axes:
@@ -232,19 +234,11 @@ class Grid(Space):
 
 def check_setting(config: Mapping[str, Any]) -> None:
     """Raise ConfigError for a setting that no grid can have."""
-    _require_known("setting of a grid", config, (*AXES, "patience"))
-    missing = [name for name in (*AXES, "patience") if name not in config]
-    if missing:
+    names = (*AXES, "patience")
+    _require_known("setting of a grid", config, names)
+    if missing := [name for name in names if name not in config]:
         raise ConfigError(f"a setting of a grid lacks {', '.join(missing)}")
     TrainingConfig.from_dict(config)
-
-
-def _preset(name: str | None) -> dict[str, Any]:
-    if name is None:
-        return {}
-    if not isinstance(name, str) or name not in PRESETS:
-        raise ConfigError(f"preset must be one of {', '.join(PRESETS)}, not {name!r}")
-    return PRESETS[name]
 
 
 def _given(options: Mapping[str, Any]) -> dict[str, Any]:
@@ -302,8 +296,6 @@ def _tables(text: str) -> dict[str, Any]:
         return tomllib.loads(text)
     except RecursionError:
         raise ConfigError("it is nested too deeply") from None
-    except tomllib.TOMLDecodeError as error:
-        raise ConfigError(str(error)) from None
     except ValueError as error:
         raise ConfigError(on_digits(error)) from None
 

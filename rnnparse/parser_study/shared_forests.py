@@ -169,7 +169,8 @@ def to_arrays(shared: SharedProblem) -> dict[str, np.ndarray]:
     if vectors is not None:
         texts["vector_words"] = vectors.words
         arrays["vectors"] = vectors.matrix
-    return arrays | {name: _text(names) for name, names in texts.items()}
+    encoded = {name: "\n".join(names).encode("utf-8") for name, names in texts.items()}
+    return arrays | {name: np.frombuffer(text, np.uint8) for name, text in encoded.items()}
 
 
 def read_problem(path: Path, config: TrainingConfig) -> SharedProblem:
@@ -212,10 +213,6 @@ def _from_arrays(arrays: dict[str, np.ndarray], config: TrainingConfig) -> Share
     return SharedProblem(
         Problem(vocabulary, category_pairs, initial, store, DevSet(dev, counts)), vectors
     )
-
-
-def _text(names: tuple[str, ...]) -> np.ndarray:
-    return np.frombuffer("\n".join(names).encode("utf-8"), np.uint8)
 
 
 def _names(text: np.ndarray) -> tuple[str, ...]:

@@ -86,15 +86,12 @@ class Curve:
             _check({}, [], entry["convex"])
             self.convex = entry["convex"]
         else:
-            self._add_update(entry)
-
-    def _add_update(self, numbers: dict[str, Any]) -> None:
-        _check({name: [number] for name, number in numbers.items()}, [], None)
-        count = count_updates(self.updates)
-        for name in numbers:
-            self.updates.setdefault(name, [None] * count)
-        for name, series in self.updates.items():
-            series.append(numbers.get(name))
+            _check({name: [number] for name, number in entry.items()}, [], None)
+            count = count_updates(self.updates)
+            for name in entry:
+                self.updates.setdefault(name, [None] * count)
+            for name, series in self.updates.items():
+                series.append(entry.get(name))
 
     def diverged(self, last: int | None = None) -> bool:
         """Whether the objective is not finite, or exceeds `GROWTH` times its first nonzero value.

@@ -9,36 +9,16 @@ import sys
 import threading
 from collections import Counter, deque
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, TextIO
 
 from tqdm import tqdm
 
-from rnnparse.study.schema import STATUSES, Entry
+from rnnparse.study.schema import STATUSES, Entry, Metric
 from rnnparse.study.search_space import Trial, varying
 
 _SECONDS = 1.0  # between two updates of the table
 _RUNNING, _ENDED = 8, 4  # rows of the table
-
-
-@dataclass(frozen=True)
-class Metric:
-    """A number by which trials are compared, such as dev F1.
-
-    Attributes:
-        name: as in epochs or updates; the latest value counts.
-        maximize: whether higher values are better.
-    """
-
-    name: str = "objective"
-    maximize: bool = False
-
-    def better(self, value: float | None, than: float | None) -> bool:
-        """Whether a value is better than another; any value is better than None."""
-        if value is None or than is None:
-            return value is not None
-        return value > than if self.maximize else value < than
 
 
 class Progress:
@@ -111,8 +91,9 @@ class Progress:
 
     def _count(self, entry: Entry) -> None:
         value = entry.latest(self.metric.name)
+        rank = self.metric.rank
         self._counts[entry.status] += 1
-        if entry.status == "finished" and self.metric.better(value, self._best[1]):
+        if entry.status == "finished" and rank(value) < rank(self._best[1]):
             self._best = entry.id, value
 
     def _summary(self) -> str:

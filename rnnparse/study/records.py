@@ -1,21 +1,7 @@
 """The records of a study: `records.jsonl` holds one JSON object per trial that has ended.
 
-A record has these keys, in this order:
-
-    id        16 hexadecimal digits that depend on config and seed only
-    config    the settings of the trial, by axis
-    seed      a non-negative integer
-    status    one of `STATUSES`
-    error     null, or {"type", "message"}
-    updates   lists with one number per update: `objective`, `loss`, ...; null is not finite
-    epochs    one object per epoch: {"epoch", ..., "seconds"}
-    convex    null, or how far the iterates are from the optimum
-    data      null, or a hash of the data
-    versions  of rnnparse, Python, and the packages that results depend on
-    seconds   run time of the trial
-    host      where it ran
-
-Records of equal trials differ only in `seconds`, also those within `epochs`, and in `host`.
+`rnnparse.study.schema.Record` declares a line. Records of equal trials differ only in `seconds`,
+also those within `epochs`, and in `host`.
 """
 
 from __future__ import annotations
@@ -36,8 +22,11 @@ from rnnparse.errors import StudyError
 from rnnparse.files import hold_lock, open_regular, parse_json, write_atomically
 from rnnparse.study.curve import Curve, leaves_bounds, objective, plain
 from rnnparse.study.schema import (
+    CURVE,
     FAILURES,
+    KEYS,
     STATUSES,
+    Ended,
     Entry,
     Record,
     Wrong,
@@ -54,7 +43,6 @@ LONGEST = 2**28
 
 _APPENDING = os.O_WRONLY | os.O_CREAT | os.O_APPEND | getattr(os, "O_BINARY", 0)
 _BEGIN = b'{"id":"'
-_CURVE = ("updates", "epochs", "convex")
 _ENTRIES = msgspec.json.Decoder(Entry)
 _SURROGATE = re.compile(rb"\\u[dD][89a-fA-F]..")
 
@@ -298,7 +286,7 @@ def _parse_record(line: bytes) -> dict[str, Any]:
         _check_record(record)
     except Wrong as wrong:
         try:  # perhaps it was written before larger numbers than `HUGE` counted as infinite
-            record = {name: plain(x) if name in _CURVE else x for name, x in record.items()}
+            record = {name: plain(x) if name in CURVE else x for name, x in record.items()}
             _check_record(record)
         except (AttributeError, TypeError, Wrong):
             raise wrong from None
@@ -307,17 +295,17 @@ def _parse_record(line: bytes) -> dict[str, Any]:
 
 def _check_record(record: dict[str, Any]) -> None:
     typed = check(record, Record)
-    if tuple(record) != Record.__struct_fields__:
-        raise Wrong(f"its keys are not in the order {', '.join(Record.__struct_fields__)}")
-    check_any({name: value for name, value in record.items() if name not in _CURVE})
-    check_names_and_others(*(record[name] for name in _CURVE))
+    if tuple(record) != KEYS:
+        raise Wrong(f"its keys are not in the order {', '.join(KEYS)}")
+    check_any({name: value for name, value in record.items() if name not in CURVE})
+    check_names_and_others(*(record[name] for name in CURVE))
     _check_ends(typed)
     diverged = leaves_bounds(objective(record["updates"], record["epochs"]))
     if typed.status not in FAILURES and diverged != (typed.status == "diverged"):
         raise Wrong(f"status: it is {typed.status}, which its objective contradicts")
 
 
-def _check_ends(record: Record | Entry) -> None:
+def _check_ends(record: Ended) -> None:
     """Raise Wrong if the id does not fit config and seed, or the error the status."""
     if record.id != trial_id(record.config, record.seed):
         raise Wrong("id: it belongs to another config or seed")

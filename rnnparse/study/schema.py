@@ -34,6 +34,11 @@ MOST_LEVELS = 50
 _SHOWN = 60  # characters of a wrong value
 
 
+def is_number(value: Any) -> bool:
+    """Whether a value is a number; truth values are not."""
+    return isinstance(value, (int, float)) and not isinstance(value, bool)
+
+
 class Wrong(ValueError):
     """A value that does not fit its declaration; the message names its place."""
 
@@ -88,38 +93,38 @@ class Error(Struct, forbid_unknown_fields=True):
     message: str
 
 
-class Record(Struct, forbid_unknown_fields=True):
-    """A line of `records.jsonl`; see `rnnparse.study.records`."""
+class Ended(Struct, forbid_unknown_fields=True, kw_only=True):
+    """A record of a trial without its curve."""
 
-    id: Id
-    config: dict[str, Any]
+    id: Id  # depends on config and seed only
+    config: dict[str, Any]  # the settings of the trial, by axis
     seed: Seed
     status: Status
     error: Error | None
-    updates: dict[str, Series]
+    data: Id | None  # a hash of the data
+    versions: dict[str, str]  # of rnnparse, Python, and the packages that results depend on
+    seconds: Amount  # run time of the trial
+    host: str  # where it ran
+
+
+class Record(Ended, kw_only=True):
+    """A line of `records.jsonl`, which has these values in the order of `KEYS`."""
+
+    updates: dict[str, Series]  # one number per update: `objective`, `loss`, ...; null: not finite
     epochs: list[RecordedEpoch]
     convex: Convex | None
-    data: Id | None
-    versions: dict[str, str]
-    seconds: Amount
-    host: str
 
 
-class Entry(Struct, forbid_unknown_fields=True):
+CURVE = ("updates", "epochs", "convex")
+KEYS = ("id", "config", "seed", "status", "error", *CURVE, "data", "versions", "seconds", "host")
+
+
+class Entry(Ended, kw_only=True):
     """A record whose curve is read only where it is needed, which is sixty times as fast."""
 
-    id: Id
-    config: dict[str, Any]
-    seed: Seed
-    status: Status
-    error: Error | None
     updates: dict[str, Raw]
     epochs: list[dict[str, Raw]]
     convex: Raw
-    data: Id | None
-    versions: dict[str, str]
-    seconds: Amount
-    host: str
 
     @property
     def count(self) -> int:
@@ -151,11 +156,20 @@ class Axes(Struct):
     further: list[dict[str, Any]] = []
 
 
-class Metric(Struct, forbid_unknown_fields=True):
-    """By what trials are compared."""
+class Metric(Struct, frozen=True, forbid_unknown_fields=True):
+    """A number by which trials are compared, such as dev F1.
+
+    Attributes:
+        name: as epochs or updates have it.
+        maximize: whether higher values are better.
+    """
 
     name: str
     maximize: bool
+
+    def rank(self, value: float | None) -> tuple[bool, float]:
+        """A key that sorts the best value first and None last."""
+        return value is None, (-1 if self.maximize else 1) * (value or 0.0)
 
 
 class About(Struct, forbid_unknown_fields=True, kw_only=True):

@@ -7,21 +7,22 @@ import signal
 import threading
 from collections.abc import Callable, Container, Iterable, Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 from datetime import datetime, timezone
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Any
 
 import cloudpickle
+import msgspec
 
 from rnnparse.errors import ConfigError, StudyError
 from rnnparse.study.curve import plain
 from rnnparse.study.manifest import STUDY, check_about, read_study, write_study
 from rnnparse.study.pool import Runner, check_backend, open_pool
-from rnnparse.study.progress import Metric, Progress
+from rnnparse.study.progress import Progress
 from rnnparse.study.records import RecordFile, canonical, data_hash
-from rnnparse.study.schema import FAILURES, Entry
+from rnnparse.study.schema import FAILURES, Entry, Metric
 from rnnparse.study.search_space import Space, Trial
 from rnnparse.study.worker import Task, versions
 from rnnparse.threads import job_count
@@ -128,7 +129,7 @@ class Study:
             "sizes": _finite(sizes),
             "gold": plain(gold),
             "baselines": _finite(baselines),
-            "metric": asdict(self.metric),
+            "metric": msgspec.to_builtins(self.metric),
             "command": command,
             "trials": [trial.id for trial in self.trials],
             "commands": {t.id: trial_command(t) for t in self.trials if trial_command},

@@ -39,6 +39,7 @@ SINGLE_THREADED = tuple(
 _HEARTBEAT_SECONDS = 0.5  # between two heartbeats of a trial
 _ORPHAN_SECONDS = 0.5  # between two checks that the driver is alive
 _LONGEST_MESSAGE = 500
+_OUT_OF_MEMORY = {"MemoryError", "ResourceExhaustedError"}  # the latter is TensorFlow's
 
 
 class Task(NamedTuple):
@@ -76,7 +77,8 @@ def run_task(task: Task) -> dict[str, Any]:
         if curve.diverged():
             status = "diverged"
     except (Exception, SystemExit) as caught:
-        status = "out of memory" if _is_out_of_memory(caught) else "failed"
+        names = {kind.__name__ for kind in type(caught).__mro__}
+        status = "out of memory" if names & _OUT_OF_MEMORY else "failed"
         error = describe(caught)
     finally:
         heartbeat.stop()
@@ -198,8 +200,3 @@ def _exit_after(driver: int) -> None:
     while os.getppid() == driver:
         time.sleep(_ORPHAN_SECONDS)
     os._exit(1)
-
-
-def _is_out_of_memory(error: BaseException) -> bool:
-    names = {kind.__name__ for kind in type(error).__mro__}
-    return bool(names & {"MemoryError", "ResourceExhaustedError"})  # the latter is TensorFlow's

@@ -13,9 +13,9 @@ import pytest
 from msgspec.structs import replace
 
 from rnnparse.study.curve import Curve
-from rnnparse.study.progress import Metric, Progress
+from rnnparse.study.progress import Progress
 from rnnparse.study.records import RecordFile, make_record
-from rnnparse.study.schema import FAILURES, Entry
+from rnnparse.study.schema import FAILURES, Entry, Metric
 from rnnparse.study.search_space import Space, Trial
 
 TRIALS = Space({"rate": [0.1, 0.01], "size": [3, 4], "same": ["x"]}).trials()
@@ -45,12 +45,10 @@ def settings(i: int) -> str:
 
 
 def test_the_better_value_is_the_higher_or_the_lower_one_and_the_latest_counts() -> None:
-    more, less = Metric("f1", maximize=True), Metric()
-    assert more.better(2, 1) and not more.better(1, 1) and not more.better(1, 2)
-    assert less.better(1, 2) and not less.better(2, 2) and not less.better(2, 1)
+    more, less = Metric("f1", True), Metric("objective", False)
+    assert more.rank(2) < more.rank(1) and less.rank(1) < less.rank(2)
     for metric in (more, less):
-        assert metric.better(1, None) and not metric.better(None, 1)
-        assert not metric.better(None, None)
+        assert metric.rank(1) < metric.rank(None)
     assert (entry(0, 70.0).latest("objective"), entry(0, 70.0).latest("f1")) == (2.0, 70.0)
     assert entry(0, None).latest("f1") is None
 
@@ -131,7 +129,7 @@ def test_a_terminal_has_a_table_of_running_and_ended_trials(
 
 def test_settings_that_not_all_trials_have_are_shown() -> None:
     more = Trial("ab", {**TRIALS[0].config, "patience": 3}, 7)
-    with Progress([more, *TRIALS], [], Metric(), None, show=False) as progress:
+    with Progress([more, *TRIALS], [], Metric("objective", False), None, show=False) as progress:
         progress.note(replace(entry(0, 1.0), id="ab"))
         progress.note(entry(1, 1.0))
         table = [line.split() for line in progress.table()]
@@ -141,6 +139,8 @@ def test_settings_that_not_all_trials_have_are_shown() -> None:
 
 def test_nothing_is_shown_where_nobody_wants_it(tmp_path: Path) -> None:
     file = Terminal()
-    with Progress(TRIALS, [], Metric(), tmp_path, show=False, file=file) as progress:
+    with Progress(
+        TRIALS, [], Metric("objective", False), tmp_path, show=False, file=file
+    ) as progress:
         progress.note(entry(0, 70.0))
     assert file.getvalue() == ""

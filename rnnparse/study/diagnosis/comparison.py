@@ -11,6 +11,7 @@ from typing import Any
 from rnnparse.study.diagnosis.evidence import Measurements
 from rnnparse.study.diagnosis.measurements import Record, Start, measure
 from rnnparse.study.records import canonical
+from rnnparse.study.schema import is_number
 from rnnparse.study.search_space import RATES
 
 CALM = 0.05
@@ -70,8 +71,8 @@ def in_effect(name: str, value: Any, size: int | None) -> Any:
         value: of the setting.
         size: the number of training examples, or None if unknown.
     """
-    number = isinstance(value, (int, float)) and not isinstance(value, bool)
-    return size if size and number and name in BATCHES and value > size else value
+    too_large = size and is_number(value) and name in BATCHES and value > size
+    return size if too_large else value
 
 
 def _problem(record: Record) -> str:
@@ -114,7 +115,7 @@ def _start(trials: Sequence[tuple[Record, Measurements | None]]) -> Start | None
     groups: dict[str, list[tuple[float, Measurements | None]]] = {}
     for record, m in trials:
         _, rate, others = _split_rate(record)
-        if isinstance(rate, (int, float)) and not isinstance(rate, bool):
+        if is_number(rate):
             groups.setdefault(others, []).append((rate, m))
     lowest = []
     for group in groups.values():

@@ -43,7 +43,7 @@ def measure(
     """Measure a trial; None if it failed, or if its objective is not finite at the start.
 
     Args:
-        record: as in `rnnparse.study.records`.
+        record: see `rnnparse.study.schema.Record`.
         reference: the lowest objective known for the problem, unless the record has the optimum.
         start: of records with epochs only, unless they have it as epoch 0.
     """
@@ -155,7 +155,9 @@ def _objective(
     scale = max(min(fall, most), LEAST_SCALE * abs(ends.end), np.finfo(float).tiny)
     # A pattern in few points shows only if all are considered, but it must hold at the end.
     residuals = _detrended(curve, 32)
-    swing = _amplitude(_detrended(curve, 4))
+    swings = _detrended(curve, 4)
+    # √2 times their standard deviation; the parabola took three degrees of freedom.
+    swing = math.sqrt(2 * float(swings @ swings) / max(1, len(swings) - 3))
     signs, wave = sign_changes(residuals, cycle), strongest_wave(residuals)
     pace, slows = _pace(curve, ends.line)
     level = abs(ends.end) or math.nan
@@ -196,11 +198,6 @@ def _detrended(curve: np.ndarray, least: int) -> np.ndarray:
     x = np.linspace(-1, 1, len(half))
     basis = np.vander(x, min(3, len(half)), increasing=True)
     return half - basis @ np.linalg.lstsq(basis, half, rcond=None)[0]
-
-
-def _amplitude(residuals: np.ndarray) -> float:
-    """√2 times their standard deviation; the parabola took three degrees of freedom."""
-    return math.sqrt(2 * float(residuals @ residuals) / max(1, len(residuals) - 3))
 
 
 def _pace(curve: np.ndarray, last: Trend | None) -> tuple[float, bool]:

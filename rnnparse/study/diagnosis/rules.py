@@ -108,7 +108,7 @@ def diagnose(record: Record, reference: float | None = None) -> Diagnosis:
     are not finite.
 
     Args:
-        record: as in `rnnparse.study.records`.
+        record: see `rnnparse.study.schema.Record`.
         reference: the lowest objective that others reached on the same problem (the same
             objective, margin and L2 weight), if known. For convex problems the record's optimum
             replaces it.

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import math
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from functools import cached_property
 from typing import Any
 
@@ -72,11 +72,17 @@ class ReportData:
         seeds = sorted({record["seed"] for record in self.records})
         return {
             "axes": [
-                {"name": a.name, "values": _canonical(a.values), "numeric": a.numeric}
-                for a in results.axes
+                {
+                    "name": axis.name,
+                    # Keys are in the order in which they are shown elsewhere.
+                    "values": [json.loads(canonical(value)) for value in axis.values],
+                    "numeric": axis.numeric,
+                }
+                for axis in results.axes
             ],
             "metrics": [
-                {"title": m.title, "higher": m.higher, "digits": m.digits} for m in results.metrics
+                {"title": m.title, "higher": m.maximize, "digits": m.digits}
+                for m in results.metrics
             ],
             "varying": results.varying,
             "seeds": seeds,
@@ -87,7 +93,7 @@ class ReportData:
             "meanings": EVIDENCE,
             "titles": TITLES,
             "bounds": {"gap": "bound"},
-            "higher": [metric.name for metric in results.metrics if metric.higher],
+            "higher": [metric.name for metric in results.metrics if metric.maximize],
             **self.series,
             "edges": {n: bin_edges(n, self.points) for n in sorted(lengths)},
             "settings": self._settings(),
@@ -160,11 +166,6 @@ def training_seconds(record: Record) -> float:
     if not seconds or None in seconds:
         return float(record["seconds"])
     return math.fsum(seconds)
-
-
-def _canonical(values: Sequence[Any]) -> list[Any]:
-    """Values of an axis with their keys in the order in which they are shown elsewhere."""
-    return [json.loads(canonical(value)) for value in values]
 
 
 def _names(names: Iterator[str]) -> list[str]:

@@ -24,9 +24,10 @@ from rnnparse.study.records import RecordFile, canonical, data_hash
 from rnnparse.study.report.formatting import score_text, with_title
 from rnnparse.study.report.settings import Axis, Metric, Score, Setting
 from rnnparse.study.report.significance import best_epoch, compare_with_best
+from rnnparse.study.schema import is_number
 
 Record = Mapping[str, Any]
-"""A trial's record; see `rnnparse.study.schema.RECORD`."""
+"""A trial's record; see `rnnparse.study.schema.Record`."""
 
 ROUNDED = 2e-4
 """A recorded F1 may differ by this share from that of its counts: it has two digits of per cent."""
@@ -315,8 +316,7 @@ def _sharing(record: dict[str, Any], pairs: dict[tuple[int, int], tuple[int, int
 def numbers(epoch: Record) -> Iterator[tuple[str, float | None]]:
     """The quantities of an epoch that are numbers, except its own number and its time."""
     for name, value in epoch.items():
-        number = value is None or (isinstance(value, (int, float)) and not isinstance(value, bool))
-        if number and name not in ("epoch", "seconds"):
+        if (value is None or is_number(value)) and name not in ("epoch", "seconds"):
             yield name, value
 
 

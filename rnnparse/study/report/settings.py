@@ -6,22 +6,14 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
+from rnnparse.study import schema
 from rnnparse.study.diagnosis import Diagnosis
 from rnnparse.study.report.formatting import title
 from rnnparse.study.report.significance import Comparison
 
 
-@dataclass(frozen=True)
-class Metric:
-    """A number at the end of a trial, by which configurations are compared.
-
-    Attributes:
-        name: as epochs or updates have it.
-        higher: whether more is better.
-    """
-
-    name: str
-    higher: bool
+class Metric(schema.Metric, frozen=True):
+    """A number at the end of a trial, by which configurations are compared."""
 
     @property
     def title(self) -> str:
@@ -32,10 +24,6 @@ class Metric:
     def digits(self) -> int | None:
         """Digits after the decimal point; None for as many as are significant."""
         return 2 if self.name == "dev_f1" else None
-
-    def rank(self, value: float | None) -> tuple[bool, float]:
-        """A key that sorts the best value first and None last."""
-        return value is None, (-1 if self.higher else 1) * (value or 0.0)
 
 
 @dataclass(frozen=True)
@@ -53,7 +41,7 @@ class Axis:
     @property
     def numeric(self) -> bool:
         """Whether all values are numbers."""
-        return all(isinstance(x, (int, float)) and not isinstance(x, bool) for x in self.values)
+        return all(map(schema.is_number, self.values))
 
 
 @dataclass(frozen=True)

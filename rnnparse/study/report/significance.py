@@ -14,7 +14,7 @@ from scipy.special import ndtr, ndtri
 from rnnparse.paired_bootstrap import F1Difference, compare, f1_scores, resampled_f1
 
 Epoch = Mapping[str, Any]
-"""An epoch of a record; see `rnnparse.study.schema.EPOCH`."""
+"""An epoch of a record; see `rnnparse.study.schema.Epoch`."""
 
 CLEAR = 4.0
 """Configurations that differ by more than this many standard errors are not resampled."""

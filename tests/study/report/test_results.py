@@ -59,7 +59,7 @@ def test_a_setting_without_a_finished_trial_has_no_score() -> None:
 def test_the_metric_of_the_study_comes_first_and_names_tell_which_way_is_better() -> None:
     records = [trial({"a": a}, val_accuracy=0.1 * a, val_loss=2.0 - a) for a in (1, 2)]
     study = results(records, metric={"name": "val_loss", "maximize": False})
-    assert [(m.name, m.higher) for m in study.metrics] == [
+    assert [(m.name, m.maximize) for m in study.metrics] == [
         ("val_loss", False),
         ("objective", False),
         ("val_accuracy", True),
