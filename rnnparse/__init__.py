@@ -13,4 +13,4 @@ Each subpackage is a public face of its own: `rnnparse.losses`, `rnnparse.optim`
 from rnnparse._lazy import public_names
 from rnnparse.version import __version__ as __version__
 
-__getattr__, __dir__, __all__ = public_names(__name__)
+__getattr__, __dir__ = public_names(__name__)

@@ -117,6 +117,48 @@ def test_train_while_lists_are_made(tmp_path: Path, seed: int) -> None:
     check(run, number, f"; to continue, run:\n  {again}")
 
 
+AT_START = """
+import importlib.abc, os, signal, sys
+number, module = getattr(signal, sys.argv[1]), sys.argv[2]
+sys.argv[1:] = ["--version"]
+class Finder(importlib.abc.MetaPathFinder):
+    def find_spec(self, name, path=None, target=None):
+        if name == module:
+            os.kill(os.getpid(), number)
+sys.meta_path.insert(0, Finder())
+from rnnparse.cli import main
+sys.exit(main())
+"""
+
+
+@pytest.mark.parametrize("number", STATUS)
+@pytest.mark.parametrize("module", ["argparse", "rnnparse.cli.app", "rnnparse.cli.study"])
+def test_while_the_program_starts(number: signal.Signals, module: str) -> None:
+    run = start([sys.executable, "-c", AT_START, number.name, module])
+    out, error = run.communicate(timeout=60)
+    assert (run.returncode, out, error) == (STATUS[number], "", "\nrnnparse: interrupted\n")
+
+
+AT_END = """
+import atexit, os, signal, sys
+class Late:
+    def __del__(self, kill=os.kill, me=os.getpid(), number=getattr(signal, sys.argv[1])):
+        kill(me, number)
+sys.late = Late()  # modules are destroyed late
+atexit.register(os.kill, os.getpid(), getattr(signal, sys.argv[1]))
+sys.argv[1:] = ["info", sys.argv[2]]
+from rnnparse.cli import main
+sys.exit(main())
+"""
+
+
+@pytest.mark.parametrize("number", STATUS)
+def test_after_the_last_answer(number: signal.Signals, model: Path) -> None:
+    run = start([sys.executable, "-c", AT_END, number.name, str(model)])
+    out, error = run.communicate(timeout=60)
+    assert (run.returncode, error) == (0, "") and out.startswith("model")
+
+
 LIBRARY = """
 import sys, time
 import rnnparse

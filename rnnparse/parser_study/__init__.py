@@ -2,4 +2,4 @@
 
 from rnnparse._lazy import public_names
 
-__getattr__, __dir__, __all__ = public_names(__name__)
+__getattr__, __dir__ = public_names(__name__)
