@@ -10,14 +10,13 @@ import subprocess
 import sys
 import time
 from pathlib import Path
-from types import SimpleNamespace
 from typing import Any
 
 import numpy as np
 import pytest
 
 from rnnparse.cli import main
-from rnnparse.parser_study import lr_range_test, shared_forests
+from rnnparse.parser_study import lr_range_test
 from rnnparse.parser_study.grid import Grid
 from rnnparse.parser_study.study import ParserStudy
 from rnnparse.study import range_result
@@ -227,8 +226,6 @@ def test_a_range_test_is_printed_even_if_it_cannot_be_drawn(
     losses = iter(np.linspace(1.0, 0.1, 50))
     result = sweep(lambda rate: next(losses), updates=50)
     monkeypatch.setattr(lr_range_test, "parser_range_test", lambda *_, **__: result)
-    problem = SimpleNamespace(path=None)
-    monkeypatch.setattr(shared_forests, "prepare_problem", lambda *_, **__: problem)
     drawing = tmp_path / "absent" / "range.svg"
     error = f"rnnparse: error: {drawing}: no such file or directory\n"
     assert main(["study", "range", "--svg", str(drawing)]) == 2

@@ -76,8 +76,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 def run(args: argparse.Namespace) -> int:
     """Run the range test and print the result."""
-    from rnnparse.parser_study.lr_range_test import check_range_test, parser_range_test
-    from rnnparse.parser_study.shared_forests import prepare_problem
+    from rnnparse.parser_study.lr_range_test import parser_range_test
     from rnnparse.parser_study.train_command import train_command
     from rnnparse.study.range_result import check_svg, format_range, write_range_svg
 
@@ -85,11 +84,9 @@ def run(args: argparse.Namespace) -> int:
     given |= given_style(args)
     config = TrainingConfig.from_dict(given)
     rates = {"low": args.low, "high": args.high, "updates": args.updates}
-    check_range_test(config, **rates)
     if args.svg:
         check_svg(Path(args.svg))
-    path = prepare_problem(config, progress=sys.stderr.isatty()).path
-    result = parser_range_test(path, config, **rates)
+    result = parser_range_test(config, **rates, progress=sys.stderr.isatty())
     if args.json:
         print_json(result.to_dict())
     else:

@@ -233,10 +233,11 @@ class Study:
 
     def _run(self, waiting: Sequence[Trial], ended: Sequence[Entry], show: bool) -> None:
         with _one_interrupt(), ExitStack() as stack:
-            pool = stack.enter_context(open_pool(self.backend, self.n_jobs, self.address))
             heartbeats = None
-            if pool.local:
-                heartbeats = Path(stack.enter_context(TemporaryDirectory(prefix="rnnparse-")))
+            if self.backend == "processes":
+                folder = TemporaryDirectory(prefix="rnnparse-", ignore_cleanup_errors=True)
+                heartbeats = Path(stack.enter_context(folder))
+            pool = stack.enter_context(open_pool(self.backend, self.n_jobs, self.address))
             progress = stack.enter_context(
                 Progress(self.trials, ended, self.metric, heartbeats, show=show)
             )

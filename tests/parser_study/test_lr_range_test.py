@@ -8,7 +8,6 @@ import pytest
 
 from rnnparse.config import TrainingConfig
 from rnnparse.parser_study.lr_range_test import parser_range_test
-from rnnparse.parser_study.shared_forests import prepare_problem
 from rnnparse.study.range_result import RangeTest
 from tests.training.runs import write_treebank
 
@@ -26,8 +25,7 @@ def config(tmp_path_factory: pytest.TempPathFactory) -> TrainingConfig:
 
 
 def of_parser(config: TrainingConfig, **changed: Any) -> RangeTest:
-    path = prepare_problem(config, progress=False).path
-    return parser_range_test(path, TrainingConfig(**{**config.to_dict(), **changed}), updates=80)
+    return parser_range_test(TrainingConfig(**{**config.to_dict(), **changed}), updates=80)
 
 
 @pytest.mark.slow
