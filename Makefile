@@ -28,10 +28,10 @@ $(DEMO)/report.json: $(VENV)/.installed $(SOURCES)
 	$(BIN)/rnnparse train --out $(DEMO) --overwrite
 
 test: $(VENV)/.installed-for-tests
-	$(BIN)/python -m pytest -n auto --dist loadfile
+	$(BIN)/python -m pytest -n auto --dist loadfile --no-loadscope-reorder
 
 test-all: $(VENV)/.installed-for-tests
-	$(BIN)/python -m pytest -n auto --dist loadfile -m "slow or not slow"
+	$(BIN)/python -m pytest -n auto --dist loadfile --no-loadscope-reorder -m "slow or not slow"
 
 lint: $(VENV)/.installed-for-tests
 	$(BIN)/ruff check .
