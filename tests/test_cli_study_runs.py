@@ -23,7 +23,7 @@ from tests.training.runs import write_treebank
 
 PROGRAM = [sys.executable, "-m", "rnnparse"]
 SMALL = ["--candidates", "10", "--dim", "5", "--batch-size", "10"]
-GRID = [*SMALL, "--optimizer", "sgd,adagrad", "--lr", "0.1,0.001", "--epochs", "2", "--jobs", "2"]
+GRID = [*SMALL, "--optimizer", "sgd,adagrad", "--lr", "0.1,0.001", "--epochs", "2", "--jobs", "1"]
 
 
 # -- what is printed -----------------------------------------------------------------------------
