@@ -44,6 +44,9 @@ class Curve:
         self.convex = plain(self.convex)
         _check(self.updates, self.epochs, self.convex)
 
+    def __repr__(self) -> str:
+        return f"Curve({count_updates(self.updates)} updates, {len(self.epochs)} epochs)"
+
     @classmethod
     def from_history(cls, history: Mapping[str, Sequence[float]]) -> Curve:
         """The curve of a Keras `History.history`: one number per epoch, by name.

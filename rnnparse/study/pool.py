@@ -19,7 +19,7 @@ from dataclasses import dataclass
 from functools import lru_cache
 from multiprocessing import resource_tracker
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 from rnnparse.errors import ConfigError, MissingExtraError, StudyError
 from rnnparse.study.curve import Curve
@@ -58,8 +58,7 @@ class Pool:
     executor: Callable[[], Executor]
 
 
-@dataclass(frozen=True)
-class Death:
+class Death(NamedTuple):
     """How a worker process died.
 
     Attributes:
@@ -107,16 +106,16 @@ class Runner:
                     self._run_alone(trial)
 
     def _run_alone(self, trial: Trial) -> None:
-        for attempt in range(1, _ATTEMPTS + 1):
+        message = ""
+        for _ in range(_ATTEMPTS):
             lost, death = self._attempt(deque([trial]), 1)
             if death is None:
                 return
             if self._begun(lost):
                 self._blame(trial, death)
                 return
-            if attempt == _ATTEMPTS:
-                message = death.error["message"]
-                raise StudyError(f"workers die before they begin a trial: {message}")
+            message = death.error["message"]
+        raise StudyError(f"workers die before they begin a trial: {message}")
 
     def _attempt(self, waiting: deque[Trial], n_jobs: int) -> tuple[list[Trial], Death | None]:
         """Run waiting trials until none is left or a worker dies.

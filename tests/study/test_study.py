@@ -501,7 +501,8 @@ def test_times_and_hosts_alone_may_differ(ways: Ways, tmp_path: Path) -> None:
         assert without_times(record) == without_times(records[record["config"]["way"]])
 
 
-def test_studies_and_their_files_name_their_folder(tmp_path: Path) -> None:
+def test_studies_their_files_and_curves_are_shown_in_short(tmp_path: Path) -> None:
     study = Study({"x": [1, 2]}, print, tmp_path)
     assert repr(study) == f"Study('{tmp_path}', 2 trials)"
     assert repr(study.file) == f"RecordFile('{tmp_path}')"
+    assert repr(Curve({"loss": [1.0] * 1000}, [{"epoch": 1}])) == "Curve(1000 updates, 1 epochs)"
