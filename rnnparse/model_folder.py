@@ -24,6 +24,7 @@ from pathlib import Path
 from typing import Any
 
 from rnnparse.array_invariants import PARAMETERS, check
+from rnnparse.config import with_present_names
 from rnnparse.errors import ModelError, RnnparseError
 from rnnparse.files import (
     checksum,
@@ -86,6 +87,28 @@ class Model:
         _check_number("beta", self.beta, (int, float), 0, GREATEST_BETA)
         _check_number("candidates", self.candidates, int, 1, MOST_CANDIDATES)
         _check_about(self.about)
+
+
+def model_info(model: Model) -> dict[str, Any]:
+    """Sizes, settings and scores of a model as a dict that JSON can hold."""
+    pcfg = model.grammar.pcfg
+    own = {
+        "format_version": FORMAT_VERSION,
+        "symbols": len(pcfg.symbols),
+        "categories": len(pcfg.categories),
+        "binary_rules": len(pcfg.binary),
+        "unary_rules": len(pcfg.unary),
+        "vocabulary": len(model.vocabulary),
+        "keys": len(model.category_pairs),
+        "dim": model.parameters.dim,
+        "parameters": int(sum(array.size for array in model.parameters)),
+        "candidates": model.candidates,
+        "beta": model.beta,
+    }
+    about = dict(model.about)
+    if isinstance(about.get("config"), Mapping):
+        about["config"] = with_present_names(about["config"])
+    return {**own, **about, **own}
 
 
 def save_model(model: Model, path: str | os.PathLike[str], *, overwrite: bool = False) -> None:

@@ -3,14 +3,13 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from rnnparse.config import with_present_names
 from rnnparse.inference.decoder import Decoder
 from rnnparse.inference.forest import Forest, ForestBuilder, candidate_as
 from rnnparse.input_sentences import (
@@ -21,7 +20,7 @@ from rnnparse.input_sentences import (
     whole_number,
     windows,
 )
-from rnnparse.model_folder import FORMAT_VERSION, Model, load_model, save_model
+from rnnparse.model_folder import Model, load_model, model_info, save_model
 from rnnparse.models.forest_dataset import ForestDataset
 from rnnparse.models.scorer import Scorer
 from rnnparse.parse_results import NodeScore, ParseResult, ScoredTree
@@ -301,24 +300,7 @@ class Parser(Model):
 
     def info(self) -> dict[str, Any]:
         """Sizes, settings and scores as a dict that JSON can hold."""
-        pcfg = self.grammar.pcfg
-        own = {
-            "format_version": FORMAT_VERSION,
-            "symbols": len(pcfg.symbols),
-            "categories": len(pcfg.categories),
-            "binary_rules": len(pcfg.binary),
-            "unary_rules": len(pcfg.unary),
-            "vocabulary": len(self.vocabulary),
-            "keys": len(self.category_pairs),
-            "dim": self.parameters.dim,
-            "parameters": int(sum(array.size for array in self.parameters)),
-            "candidates": self.candidates,
-            "beta": self.beta,
-        }
-        about = dict(self.about)
-        if isinstance(about.get("config"), Mapping):
-            about["config"] = with_present_names(about["config"])
-        return {**own, **about, **own}
+        return model_info(self)
 
     def save(self, path: str | os.PathLike[str], *, overwrite: bool = False) -> None:
         """Write the model folder; see `rnnparse.model_folder.save_model`.

@@ -197,6 +197,7 @@ def test_commands_do_not_wait_for_nltk(command: str, model: Path, tmp_path: Path
     loaded = loaded_after(f"from rnnparse.cli import main; assert main({arguments}) == 0")
     assert "rnnparse.model_folder" in loaded
     assert not {"nltk", "scipy.stats", "tensorflow"} & loaded
+    assert ("numba" in loaded) == (command != "info")
 
 
 TREES_OF_USERS = """

@@ -24,10 +24,10 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def run(args: argparse.Namespace) -> int:
-    """Print `Parser.info`."""
-    from rnnparse.parser import load
+    """Print what `Parser.info` gives."""
+    from rnnparse.model_folder import load_model, model_info
 
-    about = load(args.model).info()
+    about = model_info(load_model(args.model))
     if args.json:
         print_json(about)
     else:

@@ -13,7 +13,6 @@ import numpy as np
 
 from rnnparse.array_invariants import TAGGER, check
 from rnnparse.grammar.signatures import signature
-from rnnparse.grammar.tagger_kernel import fit_softmax
 
 LONGEST_AFFIX = 4
 EPOCHS = 15
@@ -100,6 +99,8 @@ def train_tagger(
         vectors: pre-trained word vectors, or None.
         seed: random seed of the order of the samples.
     """
+    from rnnparse.grammar.tagger_kernel import fit_softmax  # numba takes 0.3 s to load
+
     ordered = sorted(samples)
     features = [form_features(word, first) for word, first, _ in ordered]
     names = sorted(set().union(*features))

@@ -18,8 +18,7 @@ class Scorer:
     """
 
     def __init__(self, parameters: Parameters) -> None:
-        # The kernels are compiled for contiguous arrays.
-        self.parameters = Parameters(*(np.ascontiguousarray(array) for array in parameters))
+        self.parameters = Parameters(*map(_as_in_training, parameters))
 
     def scores(self, batch: LevelBatch) -> np.ndarray:
         """s(x, y) of all candidates: [T], in the dtype of the weights."""
@@ -43,6 +42,15 @@ class Scorer:
 
     def _forward(self, batch: LevelBatch) -> tuple[np.ndarray, np.ndarray]:
         vectors, W, v = self.parameters
-        return kernels.forward(
-            vectors[batch.words], W, v, batch.rows, batch.key, batch.left, batch.right
-        )
+        leaves = _as_in_training(vectors[batch.words])
+        return kernels.forward(leaves, W, v, batch.rows, batch.key, batch.left, batch.right)
+
+
+def _as_in_training(array: np.ndarray) -> np.ndarray:
+    """A contiguous array that cannot be written to, like TensorFlow's.
+
+    The kernels need not be compiled for another kind of arrays, which takes two seconds.
+    """
+    array = np.ascontiguousarray(array).view()
+    array.flags.writeable = False
+    return array
