@@ -69,6 +69,7 @@ def as_dict(results: Results) -> dict[str, Any]:
     """The findings as plain values; configurations from the best to those without a score."""
     from rnnparse.study.report import narrative
     from rnnparse.study.report.causes import causes
+    from rnnparse.study.report.wording import say
 
     records = results.records
     return {
@@ -80,10 +81,10 @@ def as_dict(results: Results) -> dict[str, Any]:
         },
         "seconds": round(sum(record["seconds"] for record in records), 3),
         "diagnoses": narrative.label_counts(results),
-        "causes": causes(results),
+        "causes": [say(cause) for cause in causes(results)],
         "best": None if results.best is None else _as_dict(results, results.best),
         "settings": [_as_dict(results, setting) for setting in results.ranking],
-        "warnings": narrative.warnings(results),
+        "warnings": [say(warning) for warning in narrative.warnings(results)],
         "failures": [
             {"error": failure.message, "count": failure.count, "first": _first(results, failure)}
             for failure in narrative.failures(results)
@@ -117,6 +118,7 @@ def _parts(results: Results, rows: int, advice: bool) -> Iterator[str]:
     from rnnparse.study.report import narrative
     from rnnparse.study.report.causes import causes
     from rnnparse.study.report.formatting import duration, readable
+    from rnnparse.study.report.wording import say
 
     records = results.records
     seconds = sum(record["seconds"] for record in records)
@@ -124,13 +126,14 @@ def _parts(results: Results, rows: int, advice: bool) -> Iterator[str]:
         f"{readable(results.about['name'])}: {len(records)} of {len(records) + results.missing} "
         f"trials have ended; total time {duration(seconds)}"
     )
-    yield _wrapped(narrative.lead(results))
+    yield _wrapped(say(narrative.lead(results)))
     if basis := list(narrative.basis(results)):
-        yield _wrapped(" ".join(basis))
+        yield _wrapped(" ".join(map(say, basis)))
     if not records:
         return
     yield "\n".join(_reasons(results))
-    yield from map(_wrapped, causes(results))
+    for cause in causes(results):
+        yield _wrapped(say(cause))
     yield _table(results, rows)
     if advice:
         for setting in results.ranking[:rows]:
@@ -144,19 +147,20 @@ def _parts(results: Results, rows: int, advice: bool) -> Iterator[str]:
         first = _first(results, failure)
         yield _wrapped(f"{failure.count} × {failure.message} (first: {first})")
     for warning in narrative.warnings(results):
-        yield _wrapped(f"note: {warning}")
+        yield _wrapped(f"note: {say(warning)}")
 
 
 def _reasons(results: Results) -> Iterator[str]:
     """Diagnoses with what is typical of their configurations, and the advice for one of them."""
     from rnnparse.study.report.narrative import reasons
+    from rnnparse.study.report.wording import say_traits
 
     all_reasons = reasons(results)
     width = max(len(reason.label) for reason in all_reasons)
     for reason in all_reasons:
         head = f"{reason.label:<{width}}  {reason.count:>3}  "
         name = f"{results.name(reason.example)}: " if len(results.settings) > 1 else ""
-        typical = [f"{reason.typical}."] if reason.typical else []
+        typical = [f"{say_traits(reason.traits)}."] if reason.traits else []
         lines = [*typical, f"{name}{reason.example.diagnosis.advice}"]
         wrapped = "\n".join(_wrapped(line, _LINE - len(head)) for line in lines)
         yield head + textwrap.indent(wrapped, " " * len(head)).lstrip(" ")
@@ -166,6 +170,7 @@ def _best(results: Results, best: Setting) -> Iterator[str]:
     """The best configuration, and what there is to know of it."""
     from rnnparse.study.report.formatting import value_text
     from rnnparse.study.report.narrative import about_best
+    from rnnparse.study.report.wording import say
 
     values = ", ".join(
         f"{axis.title} {value_text(best.config[axis.name])}"
@@ -173,7 +178,7 @@ def _best(results: Results, best: Setting) -> Iterator[str]:
         if len(axis.values) > 1 and axis.name in best.config
     )
     yield f"Best configuration by {results.metrics[0].title}:{f' {values}.' if values else ''}"
-    yield from about_best(results)
+    yield from map(say, about_best(results))
 
 
 def _table(results: Results, rows: int) -> str:

@@ -22,6 +22,7 @@ from rnnparse.study.report.formatting import counted
 from rnnparse.study.report.narrative import whole_batches
 from rnnparse.study.report.results import Results
 from rnnparse.study.report.settings import Setting
+from rnnparse.study.report.wording import say
 from rnnparse.study.study import Plan, Study
 from rnnparse.training.data import read_data
 from rnnparse.trees.cleaning import words
@@ -121,8 +122,8 @@ class ParserStudy:
         known = ("data", "sizes", "gold", "baselines")
         about: dict[str, Any] = {name: getattr(problem, name) for name in known}
         study = self._study(self.grid, problem.path, retry=self.retry, **about)
-        for remark in whole_batches(self.grid.axes["batch_size"], problem.sizes["train"]):
-            note(f"note: {remark}")
+        for finding in whole_batches(self.grid.axes["batch_size"], problem.sizes["train"]):
+            note(f"note: {say(finding)}")
         plan = study.plan()
         note(f"{counted(len(plan.trials), 'trial')} to go, {plan.ended} have ended")
         records = study.run(progress)

@@ -8,11 +8,10 @@ from typing import Any
 import numpy as np
 
 from rnnparse.study.curve import OBJECTIVES
-from rnnparse.study.diagnosis.advice import DOMINANT, RESTED
+from rnnparse.study.diagnosis.advice import DOMINANT, RESTED, Finding
 from rnnparse.study.diagnosis.statistics import shares_of_variance
 from rnnparse.study.records import canonical
-from rnnparse.study.report.formatting import counted, join, percent, readable, title, value_text
-from rnnparse.study.report.narrative import OTHER_SCALES, typical
+from rnnparse.study.report.narrative import OTHER_SCALES, traits
 from rnnparse.study.report.results import Results
 from rnnparse.study.report.settings import Setting
 
@@ -23,7 +22,7 @@ _LEAST_SETTINGS = 8
 _LEAST_SHARE = 0.005
 
 
-def causes(results: Results) -> list[str]:
+def causes(results: Results) -> list[Finding]:
     """What the diagnoses have in common, and which axes matter."""
     parts = (_on_updates, _on_steps, _on_penalty, _on_dev, _on_axes)
     return [finding for part in parts for finding in part(results)]
@@ -35,86 +34,75 @@ def _known(results: Results, name: str) -> dict[int, Any]:
     return {place: value for place, value in values.items() if value is not None}
 
 
-def _on_updates(results: Results) -> Iterator[str]:
+def _on_updates(results: Results) -> Iterator[Finding]:
     """How many updates runs made, where that is too few for some."""
     if not any(one.label == "too few updates" for one in results.settings):
         return
     units = _known(results, "unit")
     counts = [int(n) for i, n in _known(results, "values").items() if units.get(i) == "update"]
     if counts:
-        least, most = min(counts), max(counts)
-        yield f"Trials made {least if least == most else f'{least} to {most}'} updates."
+        yield Finding("updates_made", least=min(counts), most=max(counts))
 
 
-def _on_steps(results: Results) -> Iterator[str]:
+def _on_steps(results: Results) -> Iterator[Finding]:
     """The configurations whose updates hardly moved the weights."""
     travelled = _known(results, "travelled")
     short = [results.settings[i] for i, way in travelled.items() if way < HARDLY_MOVED]
-    most = f"{100 * HARDLY_MOVED:g} %"
-    moved = f"all updates together moved the weights by less than {most} of their norm"
-    yield from _in_configurations(results, moved, short)
+    if short:
+        yield Finding("hardly_moved", share=HARDLY_MOVED, **_who(results, short))
 
 
-def _on_penalty(results: Results) -> Iterator[str]:
+def _on_penalty(results: Results) -> Iterator[Finding]:
     """How much of the objective is the L2 term, for each L2 weight, and what the loss does."""
     shares, ends = _known(results, "l2_share"), _known(results, "loss_end")
     if not shares or float(np.median(list(shares.values()))) < DOMINANT:
         return
     weights = next((axis.values for axis in results.axes if axis.name == "l2"), (None,))
-    groups = {
-        f" with L2 {value_text(weight)}": [
-            i for i in shares if results.settings[i].config.get("l2") == weight
-        ]
-        for weight in weights
-    }
-    groups = {which: own for which, own in groups.items() if own}
-    parts = [
-        f"{percent(float(np.median([shares[i] for i in own])))}{which if len(groups) > 1 else ''} "
-        f"(lowest loss {min(ends[i] for i in own):.3g})"
-        for which, own in groups.items()
-    ]
+    parts = []
+    for weight in weights:
+        own = [i for i in shares if results.settings[i].config.get("l2") == weight]
+        if own:
+            share = float(np.median([shares[i] for i in own]))
+            parts.append((weight, share, min(ends[i] for i in own)))
     falls = list(_known(results, "l2_share_of_fall").values())
-    of_fall = bool(falls) and float(np.median(falls)) >= DOMINANT
-    shrink = " It falls mainly because the weights shrink." if of_fall else ""
-    judge_by = ["loss", *(m.title for m in results.metrics[:1] if m.name not in OBJECTIVES)]
-    yield readable(
-        f"In the median, the L2 term makes up {join(parts)} of the final objective.{shrink} "
-        f"Compare configurations by {join(judge_by)} instead."
+    yield Finding(
+        "penalty_dominates",
+        parts=parts,
+        of_fall=bool(falls) and float(np.median(falls)) >= DOMINANT,
+        judge_by=["loss", *(m.name for m in results.metrics[:1] if m.name not in OBJECTIVES)],
     )
 
 
-def _on_dev(results: Results) -> Iterator[str]:
+def _on_dev(results: Results) -> Iterator[Finding]:
     """The configurations whose dev F1, or else validation loss, no longer improved."""
     since = _known(results, "dev_since_best")
     scored = any("dev_f1" in epoch for record in results.records for epoch in record["epochs"])
     rested = [results.settings[i] for i, epochs in since.items() if epochs >= RESTED]
-    metric = title("dev_f1") if scored else "validation loss"
-    rest = f"{metric} did not improve in the last {RESTED} epochs"
-    yield from _in_configurations(results, rest, rested)
+    if rested:
+        metric = "dev_f1" if scored else "validation loss"
+        yield Finding("at_rest", metric=metric, epochs=RESTED, **_who(results, rested))
 
 
-def _in_configurations(results: Results, what: str, settings: Sequence[Setting]) -> Iterator[str]:
-    """How many configurations do something, and what is typical of them; nothing for none."""
-    if settings:
-        alone = len(settings) == 1
-        which = results.name(settings[0]) if alone else typical(results, settings)
-        total = counted(len(results.settings), "configuration")
-        yield readable(f"In {len(settings)} of {total}, {what}{which and f': {which}'}.")
+def _who(results: Results, settings: Sequence[Setting]) -> dict[str, Any]:
+    """The number of these configurations and of all, and what is typical of them, or a name."""
+    return {
+        "count": len(settings),
+        "total": len(results.settings),
+        "name": results.name(settings[0]) if len(settings) == 1 else None,
+        "traits": traits(results, settings),
+    }
 
 
-def _on_axes(results: Results) -> Iterator[str]:
+def _on_axes(results: Results) -> Iterator[Finding]:
     """How much of the variance between the configurations each axis explains."""
     shares = sorted(axis_shares(results).items(), key=lambda pair: -pair[1])
     shares = [(name, share) for name, share in shares if share >= _LEAST_SHARE]
     if shares:
         percents = [round(100 * share) for _, share in shares]
         percents[0] -= max(0, sum(percents) - 100)  # rounding adds nothing to the whole
-        names = [title(name) for name, _ in shares]
-        parts = join([f"{name} {share} %" for name, share in zip(names, percents, strict=True)])
-        yield readable(
-            f"Of the variance in {results.metrics[0].title} between configurations, the axes "
-            f"explain: {parts}. The rest comes from interactions and noise."
-        )
+        names = [name for name, _ in shares]
+        metric = results.metrics[0].name
+        yield Finding("axes_explain", metric=metric, axes=dict(zip(names, percents, strict=True)))
 
 
 def axis_shares(results: Results) -> dict[str, float]:

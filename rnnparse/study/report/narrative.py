@@ -1,24 +1,16 @@
-"""What a study has found, in sentences."""
+"""What a study has found: codes with values, which `rnnparse.study.report.wording` words."""
 
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from statistics import median
 from typing import Any
 
-from rnnparse.study.diagnosis.advice import asks_for_shorter_steps
+from rnnparse.study.diagnosis.advice import Finding, asks_for_shorter_steps
 from rnnparse.study.diagnosis.comparison import BATCHES, examples, in_effect
 from rnnparse.study.records import canonical
-from rnnparse.study.report.formatting import (
-    counted,
-    join,
-    readable,
-    title,
-    value_text,
-    with_title,
-)
 from rnnparse.study.report.results import Results
 from rnnparse.study.report.settings import Axis, Setting
 from rnnparse.study.schema import HUGE
@@ -33,18 +25,18 @@ _TYPICAL = 2 / 3
 """A value is typical of configurations if so many of them have it, ..."""
 _LIFT = 1.4
 """... so many times as many as of all configurations."""
-_OUTCOMES = {
-    "converged": "converged",
-    "improving": "improved until the end",
-    "too few updates": "made too few updates",
-    "oscillating": "oscillated",
-    "stalled": "stalled",
-    "diverged": "diverged",
-    "overfitting": "overfitted",
-    "failed": "failed",
-}
 _MOST_NAMES = 3
 _MOST_FAILURES = 20
+
+
+@dataclass(frozen=True)
+class Trait:
+    """Values of axes that so many of some configurations share; "whole batches" for batches of all
+    examples."""
+
+    count: int
+    total: int
+    values: tuple[tuple[str, Any], ...]
 
 
 @dataclass(frozen=True)
@@ -53,7 +45,7 @@ class Reason:
 
     label: str
     count: int
-    typical: str
+    traits: list[Trait]
     example: Setting
 
 
@@ -74,36 +66,18 @@ def label_counts(results: Results) -> dict[str, int]:
     return {label: counts[label] for label in order}
 
 
-def lead(results: Results) -> str:
+def lead(results: Results) -> Finding:
     """How many configurations have each diagnosis."""
-    return outcomes(label_counts(results), len(results.beyond))
+    return Finding("outcomes", counts=label_counts(results), beyond=len(results.beyond))
 
 
-def outcomes(counts: Mapping[str, int], beyond: int) -> str:
-    """How many configurations have each label, and how many of all are beyond the grid."""
-    total = sum(counts.values())
-    if not total:
-        return "No trial has ended yet."
-    if len(counts) == 1:
-        who = {1: "The only configuration", 2: "Both configurations"}
-        subject = who.get(total, f"All {total} configurations")
-        return f"{subject} {_OUTCOMES[next(iter(counts))]}."
-    parts = [f"{count} {_OUTCOMES[label]}" for label, count in counts.items()]
-    if "converged" not in counts:
-        parts.insert(0, "none converged")
-    added = f" ({beyond} beyond the grid)" if beyond else ""
-    return f"Of {total} configurations{added}, {join(parts)}."
-
-
-def basis(results: Results) -> Iterator[str]:
+def basis(results: Results) -> Iterator[Finding]:
     """How many examples there are, and what the first metric is without any training."""
     sizes, baselines = (results.about.get(name) for name in ("sizes", "baselines"))
     if sizes:
-        parts = join([f"{size:,} in {part}" for part, size in sizes.items()])
-        yield readable(f"Examples: {parts}.")
+        yield Finding("sizes", sizes=sizes)
     if baselines:
-        known = join([f"{value:.4g} for {name}" for name, value in baselines.items()])
-        yield readable(f"Without training, {results.metrics[0].title} is {known}.")
+        yield Finding("baselines", metric=results.metrics[0].name, values=baselines)
 
 
 def reasons(results: Results) -> list[Reason]:
@@ -111,105 +85,91 @@ def reasons(results: Results) -> list[Reason]:
     reasons_ = []
     for label, count in label_counts(results).items():
         settings = [one for one in results.ranking if one.label == label]
-        reasons_.append(Reason(label, count, typical(results, settings), settings[0]))
+        reasons_.append(Reason(label, count, traits(results, settings), settings[0]))
     return reasons_
 
 
-def typical(results: Results, settings: Sequence[Setting]) -> str:
-    """The values that many of these configurations share and few others, most frequent first.
-
-    Such as "all use sgd; 15 of 18 use batch size 1024"; "" if there are none.
-    """
-    total = len(settings)
-    if total < 2:
-        return ""
-    groups: dict[int, list[str]] = {}
+def traits(results: Results, settings: Sequence[Setting]) -> list[Trait]:
+    """The values that many of these configurations share and few others, most frequent first."""
+    if len(settings) < 2:
+        return []
+    groups: dict[int, list[tuple[str, Any]]] = {}
     for axis in (results.axes[i] for i in results.varying):
         values = [canonical(one.effect.get(axis.name)) for one in results.settings]
         value, count = Counter(values[one.place] for one in settings).most_common(1)[0]
-        share = count / total
+        share = count / len(settings)
         if share >= _TYPICAL and share >= _LIFT * values.count(value) / len(values):
             # Batches larger than the training set have an effect that no value names.
-            known = [with_title(axis.name, x) for x in axis.values if canonical(x) == value]
-            groups.setdefault(count, []).append(known[0] if known else "whole batches")
-    everyone = "both" if total == 2 else "all"
-    return "; ".join(
-        f"{everyone if count == total else f'{count} of {total}'} use {join(groups[count])}"
-        for count in sorted(groups, reverse=True)
-    )
+            known = [x for x in axis.values if canonical(x) == value]
+            groups.setdefault(count, []).append((axis.name, known[0] if known else "whole batches"))
+    return [
+        Trait(count, len(settings), tuple(groups[count])) for count in sorted(groups, reverse=True)
+    ]
 
 
 # -- the best setting ----------------------------------------------------------------------------
 
 
-def about_best(results: Results) -> Iterator[str]:
+def about_best(results: Results) -> Iterator[Finding]:
     """What is known of the best configuration; nothing without one."""
     best = results.best
     if best is None:
         return
-    named = join([f"{m.title} {results.score(best, i)}" for i, m in enumerate(results.metrics[:2])])
-    seeds = len(best.trials)
-    means = f" (means of {seeds} seeds with 95 % intervals)" if seeds > 1 else ""
+    metrics = range(min(2, len(results.metrics)))
     epochs = max(len(results.records[trial]["epochs"]) for trial in best.trials)
-    epoch = "" if best.best_epoch is None else f" Best epoch: {best.best_epoch:g} of {epochs}."
-    yield readable(f"Scores: {named}{means}.{epoch}")
-    yield readable(f"Diagnosis: {best.label}. {best.diagnosis.advice}")
+    yield Finding(
+        "best_scores",
+        scores={results.metrics[m].name: results.score(best, m) for m in metrics},
+        seeds=len(best.trials),
+        epoch=best.best_epoch,
+        epochs=epochs,
+    )
+    yield Finding("best_diagnosis", label=best.label, advice=best.diagnosis.advice)
     same = results.same(best)
     if same:
-        yield f"Configurations with the same effect: {_names(results, same)}."
+        yield Finding("same_in_effect", names=[results.name(one) for one in same[:_MOST_NAMES]])
     near = [one for one in results.near if one not in same]
     if near:
-        count, verb = len(near), "is" if len(near) == 1 else "are"
-        more = f"; and {count - _MOST_NAMES} more" if count > _MOST_NAMES else ""
-        yield (
-            f"{counted(count, 'other configuration')} {verb} within noise of the best, so the "
-            f"order may be due to chance: {_names(results, near)}{more}."
-        )
-
-
-def _names(results: Results, settings: Sequence[Setting]) -> str:
-    return readable("; ".join(results.name(one) for one in settings[:_MOST_NAMES]))
+        names = [results.name(one) for one in near[:_MOST_NAMES]]
+        yield Finding("within_noise", count=len(near), names=names)
 
 
 # -- what to bear in mind ------------------------------------------------------------------------
 
 
-def warnings(results: Results) -> list[str]:
+def warnings(results: Results) -> list[Finding]:
     """What limits the findings: missing trials, the grid's edges, noise, scales that differ."""
-    count = results.missing
-    missing = [f"{counted(count, 'trial')} {'has' if count == 1 else 'have'} not ended yet."]
+    missing = [Finding("missing_trials", count=results.missing)] if results.missing else []
+    if results.best is None:
+        return missing
     parts = (_on_batches, _on_baselines, _on_edges, _on_noise, _on_scales)
-    best = results.best
-    found = [] if best is None else [x for part in parts for x in part(results, best)]
-    return [*(missing if count else []), *found]
+    return [*missing, *(finding for part in parts for finding in part(results, results.best))]
 
 
-def _on_batches(results: Results, best: Setting) -> Iterator[str]:
+def _on_batches(results: Results, best: Setting) -> Iterator[Finding]:
     size = examples(results.about)
     for axis in results.axes:
         if axis.name == "batch_size" and axis.numeric and size is not None:
             yield from whole_batches(axis.values, size)
 
 
-def whole_batches(batch_sizes: Sequence[Any], examples: int) -> Iterator[str]:
+def whole_batches(batch_sizes: Sequence[Any], examples: int) -> Iterator[Finding]:
     """Which batch sizes take all examples at once, if they differ from the number of examples."""
-    whole = [value_text(size) for size in batch_sizes if size >= examples]
+    whole = [size for size in batch_sizes if size >= examples]
     if whole and max(batch_sizes) != examples:
-        noun, verb = ("size", "covers") if len(whole) == 1 else ("sizes", "cover")
-        yield f"Batch {noun} {join(whole)} {verb} all {examples} examples: one update per epoch."
+        yield Finding("whole_batches", sizes=whole, examples=examples)
 
 
-def _on_baselines(results: Results, best: Setting) -> Iterator[str]:
+def _on_baselines(results: Results, best: Setting) -> Iterator[Finding]:
     """That the best configuration is no better than the least that comes without training."""
     baselines, metric = results.about.get("baselines") or {}, results.metrics[0]
     if baselines:
         name, value = max(baselines.items(), key=lambda pair: metric.rank(pair[1]))
         if metric.rank(best.mean) >= metric.rank(value):
-            than = readable(f"{name} ({metric.title} {value:.4g})")
-            yield f"No configuration is better than {than}."
+            yield Finding("no_better", metric=metric.name, than=name, value=value)
 
 
-def _on_edges(results: Results, best: Setting) -> Iterator[str]:
+def _on_edges(results: Results, best: Setting) -> Iterator[Finding]:
     """The numeric axes on whose edge the best configuration lies, with all else equal."""
     shorter = asks_for_shorter_steps(best.label, best.diagnosis.evidence)
     added = best.place in {setting.place for setting in results.beyond}
@@ -227,7 +187,7 @@ def _on_edges(results: Results, best: Setting) -> Iterator[str]:
 
 def edge(
     name: str, value: float, tried: Sequence[float], size: int | None, lower_rate: bool = False
-) -> Iterator[str]:
+) -> Iterator[Finding]:
     """Whether a value is the highest or lowest of those tried, and which value to try next.
 
     Neither 0 beside positive values nor a batch of all examples counts as an edge.
@@ -243,16 +203,12 @@ def edge(
     if len(numbers) < 2:
         return
     if value == numbers[-1]:
-        if (lower_rate and name == "learning_rate") or (name in BATCHES and value == size):
-            return
-        which, following = "highest", _beyond(name, value, numbers[-2], size)
+        if not ((lower_rate and name == "learning_rate") or (name in BATCHES and value == size)):
+            further = _beyond(name, value, numbers[-2], size)
+            yield Finding("edge", axis=name, value=value, which="highest", next=further)
     elif value == numbers[0] and not (value == 0 and numbers[1] > 0):
-        which, following = "lowest", _beyond(name, value, numbers[1], size)
-    else:
-        return
-    further = "" if following is None else f" Try {value_text(following)} too."
-    best = f"The best {title(name)}, {value_text(value)},"
-    yield readable(f"{best} is the {which} that was tried.{further}")
+        further = _beyond(name, value, numbers[1], size)
+        yield Finding("edge", axis=name, value=value, which="lowest", next=further)
 
 
 def _beyond(name: str, value: float, neighbour: float, size: int | None) -> float | None:
@@ -265,30 +221,21 @@ def _beyond(name: str, value: float, neighbour: float, size: int | None) -> floa
     return None if following in (value, 0) else following
 
 
-def _on_noise(results: Results, best: Setting) -> Iterator[str]:
+def _on_noise(results: Results, best: Setting) -> Iterator[Finding]:
     """How small a difference the dev set can show, and whether seeds count in it."""
     others = [x.comparison for x in results.settings if x.place != best.place and x.comparison]
-    if others and (sentences := others[0].sentences):
+    if others and others[0].sentences:
         half = median((comparison.high - comparison.low) / 2 for comparison in others)
         if half > 0:
-            yield (
-                f"With {sentences} dev sentences, differences in dev F1 below about {half:.2g} are "
-                "within noise."
-            )
+            yield Finding("noise_level", sentences=others[0].sentences, half=half)
     if others and all(min(comparison.seeds) == 1 for comparison in others):
-        yield (
-            "Each configuration has a single trial (one seed). The comparisons account for the "
-            "choice of dev sentences; another seed may change scores by more."
-        )
+        yield Finding("one_seed")
 
 
-def _on_scales(results: Results, best: Setting) -> Iterator[str]:
-    axes = [a.title for a in results.axes if a.name in OTHER_SCALES and len(a.values) > 1]
+def _on_scales(results: Results, best: Setting) -> Iterator[Finding]:
+    axes = [a.name for a in results.axes if a.name in OTHER_SCALES and len(a.values) > 1]
     if axes and results.metrics[0].name in ("objective", "loss"):
-        yield (
-            f"Objectives cannot be compared across values of {join(axes)}. Compare configurations "
-            "with the same value."
-        )
+        yield Finding("other_scales", axes=axes)
 
 
 def failures(results: Results) -> list[Failure]:

@@ -17,6 +17,7 @@ from rnnparse.study.report.formatting import counted, duration, readable, value_
 from rnnparse.study.report.layout import best_of_each
 from rnnparse.study.report.page_data import ReportData, script_json
 from rnnparse.study.report.results import Results, Source, load_results
+from rnnparse.study.report.wording import say, say_difference, say_traits
 
 REPORT = "report.html"
 TEMPLATES = Path(__file__).parent / "templates"
@@ -87,7 +88,12 @@ def _template() -> Any:
         trim_blocks=True,
         lstrip_blocks=True,
     )
-    environment.filters["value"] = value_text
+    environment.filters |= {
+        "say": say,
+        "say_difference": say_difference,
+        "say_traits": say_traits,
+        "value": value_text,
+    }
     return environment.get_template("report.html.j2")
 
 

@@ -40,13 +40,6 @@ class Comparison(F1Difference):
         """Whether the interval contains 0."""
         return self.low <= 0 <= self.high
 
-    @property
-    def text(self) -> str:
-        """How far the other configuration is from the best one, with the verdict."""
-        values = (-x for x in (self.difference, self.high, self.low))
-        interval = "{:+.2f} ({:+.2f} to {:+.2f})".format(*values).replace("-", "−")
-        return f"{interval}, {'within noise' if self.within_noise else f'p = {self.p_value:.2g}'}"
-
 
 def best_epoch(record: Mapping[str, Any]) -> Epoch | None:
     """The first epoch with the highest dev F1; None if no epoch has one."""

@@ -4,8 +4,7 @@ from __future__ import annotations
 
 import math
 import random
-import re
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import replace
 from typing import Any
 
@@ -13,9 +12,10 @@ import pytest
 
 from rnnparse.parser_study.grid import Grid
 from rnnparse.study.curve import Curve
+from rnnparse.study.diagnosis.advice import Finding
 from rnnparse.study.records import make_record
 from rnnparse.study.report.causes import axis_shares, causes
-from rnnparse.study.report.narrative import about_best, warnings
+from rnnparse.study.report.narrative import Trait, about_best, warnings
 from rnnparse.study.report.results import Results
 from tests.study.report.studies import results, trial
 
@@ -32,10 +32,11 @@ def grid(f1: Callable[[int, int], float]) -> Results:
     return results([scored(s, f1(s["a"], s["b"])) for s in settings])
 
 
-def only(results: Results) -> str:
-    """The one finding."""
+def only(results: Results, code: str) -> Mapping[str, Any]:
+    """The values of the one finding, which has that code."""
     (finding,) = causes(results)
-    return finding
+    assert finding.code == code
+    return finding.values
 
 
 # -- the axes ------------------------------------------------------------------------------------
@@ -44,10 +45,7 @@ def only(results: Results) -> str:
 def test_an_axis_that_decides_alone_explains_all() -> None:
     by_a = grid(lambda a, b: 80.0 + a)
     assert axis_shares(by_a) == pytest.approx({"a": 1.0, "b": 0.0}, abs=1e-12)
-    assert causes(by_a)[-1] == (
-        "Of the variance in dev F1 between configurations, the axes explain: a 100 %. The rest "
-        "comes from interactions and noise."
-    )
+    assert causes(by_a)[-1] == Finding("axes_explain", metric="dev_f1", axes={"a": 100})
 
 
 def test_shares_are_those_of_the_sums_of_squares() -> None:
@@ -73,7 +71,7 @@ def test_axes_that_go_together_share_what_they_explain() -> None:
         study = results(records)
         shares = axis_shares(study)
         assert sum(shares.values()) <= 1 + 1e-9 and min(shares.values()) >= 0
-        assert sum(map(int, re.findall(r"(\d+) %", causes(study)[-1]))) <= 100
+        assert sum(causes(study)[-1].values["axes"].values()) <= 100
 
 
 def test_batches_of_all_examples_are_one_value_for_every_part() -> None:
@@ -81,13 +79,11 @@ def test_batches_of_all_examples_are_one_value_for_every_part() -> None:
     settings = [{"batch_size": b, "rate": r} for b in f1 for r in (0.1, 0.01, 0.001)]
     records = [scored(s, f1[s["batch_size"]] + s["rate"]) for s in settings]
     study = results(records, sizes={"train": 200, "dev": 20})
-    told = [*warnings(study), *about_best(study)]
-    whole = "Batch sizes 256, 512 and 1024 cover all 200 examples: one update per epoch."
-    assert whole in told
-    (edge,) = [one for one in told if "that was tried" in one]
-    assert edge.startswith("The best rate, 0.1, is the highest")  # no batch is larger
-    same = "batch size 512, rate 0.1; batch size 1024, rate 0.1."
-    assert f"Configurations with the same effect: {same}" in told
+    told = {one.code: one.values for one in (*warnings(study), *about_best(study))}
+    assert told["whole_batches"] == {"sizes": [256, 512, 1024], "examples": 200}
+    assert told["edge"]["axis"] == "rate"  # no batch is larger
+    same = [f"batch size {size}, rate 0.1" for size in (512, 1024)]
+    assert told["same_in_effect"]["names"] == same
     few = results(records[:6], sizes={"train": 200})
     assert axis_shares(study) == axis_shares(few) == {}  # six settings, not twelve
 
@@ -148,10 +144,11 @@ def test_short_runs_and_updates_that_hardly_move_are_reported() -> None:
     records = [scored({"optimizer": "sgd", "b": b}, 80.0, **slow) for b in (1, 2)]
     fast = {"update_ratio": [0.05] * 20}
     records += [scored({"optimizer": "adam", "b": b}, 80.0, **fast) for b in (1, 2)]
-    moved = "all updates together moved the weights by less than 1 % of their norm"
+    traits = [Trait(2, 2, (("optimizer", "sgd"),))]
+    who = {"count": 2, "total": 4, "name": None, "traits": traits}
     assert causes(results(records)) == [
-        "Trials made 20 updates.",
-        f"In 2 of 4 configurations, {moved}: both use sgd.",
+        Finding("updates_made", least=20, most=20),
+        Finding("hardly_moved", share=0.01, **who),
     ]
     assert causes(results(records[2:])) == []
 
@@ -164,12 +161,12 @@ def test_l2_terms_that_dominate_are_reported_by_weight() -> None:
 
     records = [record(0.1, b, 40.0, 0.9) for b in (1, 2)]
     records += [record(0.001, b, 3.0, 0.25) for b in (1, 2)]
-    assert only(results(records)) == (
-        "In the median, the L2 term makes up 86.3 % with L2 0.001 (lowest loss 0.25) and 95.9 % "
-        "with L2 0.1 (lowest loss 0.9) of the final objective. It falls mainly because the weights "
-        "shrink. Compare configurations by loss and dev F1 instead."
-    )
-    assert " makes up 95.9 % (lowest loss 0.9) of " in only(results(records[:2]))
+    values = only(results(records), "penalty_dominates")
+    shares = [(weight, round(share, 3), round(loss, 2)) for weight, share, loss in values["parts"]]
+    assert shares == [(0.001, 0.863, 0.25), (0.1, 0.959, 0.9)]
+    assert values["of_fall"] and values["judge_by"] == ["loss", "dev_f1"]
+    ((weight, share, _),) = only(results(records[:2]), "penalty_dominates")["parts"]
+    assert (weight, share) == (0.1, pytest.approx(0.959, abs=1e-3))
 
 
 def test_a_fall_of_the_loss_is_not_put_down_to_l2() -> None:
@@ -177,21 +174,20 @@ def test_a_fall_of_the_loss_is_not_put_down_to_l2() -> None:
     series = {"objective": [x + 1.0 for x in loss], "loss": loss}
     axes = ("none", 0.1)  # an axis may have words, too
     records = [make_record({"l2": x, "b": 1}, 0, "finished", Curve(series)) for x in axes]
-    told = only(results(records))
-    assert told.endswith(" of the final objective. Compare configurations by loss instead.")
-    assert re.findall(r"with L2 (\S+) \(lowest loss (\S+)\)", told) == [
-        ("none", "0.00456"),
-        ("0.1", "0.00456"),
-    ]
+    values = only(results(records), "penalty_dominates")
+    assert not values["of_fall"] and values["judge_by"] == ["loss"]
+    assert [weight for weight, *_ in values["parts"]] == ["none", 0.1]
+    assert values["parts"][0][2] == pytest.approx(0.00456, rel=1e-3)
 
 
 def test_dev_f1_at_rest_is_reported() -> None:
     rising = scored({"a": 1}, *(80.0 + i for i in range(12)))
     resting = scored({"a": 2}, 80.0, 85.0, *[84.9] * 5)
-    rest = "In 1 of 2 configurations, dev F1 did not improve in the last 5 epochs: a 2."
-    assert causes(results([rising, resting])) == [rest]
+    who = {"count": 1, "total": 2, "name": "a 2", "traits": []}
+    assert causes(results([rising, resting])) == [
+        Finding("at_rest", metric="dev_f1", epochs=5, **who)
+    ]
     assert causes(results([rising])) == []
     history = {"loss": [5.0 * 0.9**t for t in range(12)], "val_loss": [0.5, *[0.6] * 11]}
     keras = make_record({"a": 1}, 0, "finished", Curve.from_history(history))
-    rest = "In 1 of 1 configuration, validation loss did not improve in the last 5 epochs: the only"
-    assert only(results([keras])).startswith(rest)
+    assert only(results([keras]), "at_rest")["metric"] == "validation loss"
