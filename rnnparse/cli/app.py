@@ -66,7 +66,8 @@ def _run(args: argparse.Namespace, given: list[str], own_process: bool) -> int:
     interruption = Interruption()
     with interruptible(interruption, lambda: _last_words(args, given), _grace(args)):
         try:
-            with _messages(), _utf8_output():
+            with _messages():
+                _write_utf8()
                 status: int = args.run(args)
                 sys.stdout.flush()
                 return status
@@ -173,13 +174,11 @@ def _prepare_streams() -> None:
         reconfigure(errors="replace")
 
 
-@contextlib.contextmanager
-def _utf8_output() -> Iterator[None]:
+def _write_utf8() -> None:
     """Write trees in UTF-8 with line ends `\\n`, whatever the settings of the terminal."""
     reconfigure = getattr(sys.stdout, "reconfigure", None)
     if reconfigure is not None:
         reconfigure(encoding="utf-8", errors="surrogateescape", newline="\n")
-    yield
 
 
 def _discard_output() -> None:
