@@ -233,6 +233,14 @@ def test_empty_input_gives_empty_output(parse: Parse) -> None:
     assert parse([]) == ("", "")
 
 
+def test_the_former_name_of_n_best_is_refused_with_the_present_one(
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    with pytest.raises(SystemExit):
+        main(["parse", "model", "--kbest", "5"])
+    assert "argument --kbest: the former name; use --n-best 5\n" in capsys.readouterr().err
+
+
 def test_output_appears_when_it_is_complete(
     trained: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:

@@ -8,7 +8,7 @@ import shutil
 import sys
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NoReturn
 
 from rnnparse.cli.console_text import read_lines, setting, warn_of_failed, warn_of_glued
 from rnnparse.json_text import to_json
@@ -67,6 +67,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         metavar="N",
         help="print the N best trees of each sentence (default: only the best)",
     )
+    parser.add_argument("--kbest", type=_former_name, help=argparse.SUPPRESS)
     parser.add_argument(
         "--tokenized",
         action="store_true",
@@ -94,6 +95,10 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         default="-",
         help="write the trees here; the file appears when it is complete",
     )
+
+
+def _former_name(value: str) -> NoReturn:
+    raise argparse.ArgumentTypeError(f"the former name; use --n-best {value}")
 
 
 def run(args: argparse.Namespace) -> int:
