@@ -133,6 +133,21 @@ def test_a_gold_sentence_too_long_to_parse_is_counted(
     assert out.read_text().splitlines()[1] == "(())"
 
 
+def test_trees_that_cannot_be_written_are_refused_before_the_work(
+    trained: Path,
+    tmp_path: Path,
+    capsys: pytest.CaptureFixture[str],
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr("rnnparse.parser.parse_nodes", lambda *_, **__: pytest.fail("parsed"))
+    for out, reason in (
+        (tmp_path, "is a directory"),
+        (tmp_path / "no" / "out.mrg", "no such file"),
+    ):
+        assert main(["evaluate", str(trained), str(TEST), "--out", str(out)]) == 2
+        assert f"{out}: cannot write: {reason}" in capsys.readouterr().err
+
+
 def test_words_are_compared_in_the_form_of_the_gold_trees(
     trained: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import argparse
 import time
 from collections.abc import Callable
+from contextlib import nullcontext
 from dataclasses import asdict, dataclass, replace
 from typing import TYPE_CHECKING, Any
 
@@ -25,6 +26,7 @@ if TYPE_CHECKING:
     from nltk.tree import Tree
 
     from rnnparse.evaluation import EvalbParams, Evaluation
+    from rnnparse.parser import Parser
     from rnnparse.trees.style import TreebankStyle
 
 NAME = "evaluate"
@@ -127,14 +129,18 @@ class _Gold:
 def run(args: argparse.Namespace) -> int:
     """Parse, score, print."""
     from rnnparse.evaluation import EvalbParams, evaluate
-    from rnnparse.trees.brackets import write_trees
+    from rnnparse.parser import load
+    from rnnparse.trees.brackets import format_tree, open_output
 
     params = EvalbParams.load(args.prm) if args.prm else EvalbParams.collins()
     params = replace(params, delete_by=args.delete_by)
     gold = _read_gold(args.gold, _style(args))
-    test, about = _parse(args, gold)
-    if args.out:
-        write_trees(test, args.out)
+    model = load(args.model)
+    # Whether the file can be written shows before the work.
+    with open_output(args.out) if args.out else nullcontext() as file:
+        test, about = _parse(model, args, gold)
+        if file is not None:
+            file.writelines(f"{format_tree(tree)}\n" for tree in test)
     evaluation = evaluate(gold.trees, test, params)
     parts = _extra_parts(args, gold, test, evaluation)
     if args.json:
@@ -176,15 +182,16 @@ def _read_gold(path: str, style: TreebankStyle) -> _Gold:
     return gold
 
 
-def _parse(args: argparse.Namespace, gold: _Gold) -> tuple[list[Tree], dict[str, Any]]:
+def _parse(
+    model: Parser, args: argparse.Namespace, gold: _Gold
+) -> tuple[list[Tree], dict[str, Any]]:
     """The best tree of each sentence, and how the parsing went."""
     from tqdm import tqdm
 
-    from rnnparse.parser import load, parse_nodes
+    from rnnparse.parser import parse_nodes
     from rnnparse.trees.cleaning import set_words, words
     from rnnparse.trees.node import Node
 
-    model = load(args.model)
     started = time.perf_counter()
     places = [place for place, tree in enumerate(gold.cleaned) if tree is not None]
     sentences = [words(tree) for tree in gold.cleaned if tree is not None]
