@@ -230,7 +230,7 @@ class Parser(Model):
             TreebankError: a preterminal has more than one child, or a phrase mixes words and
                 phrases.
         """
-        forest, tokens, _ = self._forest_of([require_tree(tree)])
+        forest, tokens, _ = self._forest_of([_cleaned(tree)])
         return float(self._rnn_scores(forest, tokens)[0])
 
     def score_nodes(self, tree: Tree) -> list[NodeScore]:
@@ -242,7 +242,7 @@ class Parser(Model):
         Raises:
             As `score`.
         """
-        cleaned = _cleaned(require_tree(tree))
+        cleaned = _cleaned(tree)
         forest, tokens, _ = self._forest_of([cleaned])
         batch, place = self._store(forest, tokens).batch_with_nodes([0])
         scores = self._scorer.node_scores(batch)[place]
@@ -262,7 +262,7 @@ class Parser(Model):
             TreebankError: as `score`.
         """
         trees = require_trees(trees)
-        forest, tokens, places = self._forest_of(trees)
+        forest, tokens, places = self._forest_of([_cleaned(tree) for tree in trees])
         scores = self._rnn_scores(forest, tokens)
         ranked = [
             ScoredTree(tree, float(scores[p]), None, float(scores[p]))
@@ -272,22 +272,21 @@ class Parser(Model):
 
     def embed(self, tree: Tree) -> np.ndarray:
         """The vector of a tree's root, float32 [n]; errors as for `score`."""
-        forest, tokens, _ = self._forest_of([require_tree(tree)])
+        forest, tokens, _ = self._forest_of([_cleaned(tree)])
         batch, node = self._store(forest, tokens).batch_with_nodes([0])
         vectors = self._scorer.node_vectors(batch)
         return np.asarray(vectors[node[forest.root[0]]])
 
     def _forest_of(self, trees: Sequence[Tree]) -> tuple[Forest, list[str], list[int]]:
-        """A forest of the given trees, its tokens, and the candidate number of each tree."""
-        cleaned = [_cleaned(tree) for tree in trees]
-        if not cleaned:
+        """A forest of cleaned trees, its tokens, and the candidate number of each tree."""
+        if not trees:
             raise ValueError("expected at least one tree")
-        tokens = words(cleaned[0])
+        tokens = words(trees[0])
         written = [unescape_token(token) for token in tokens]
-        if any([unescape_token(word) for word in words(tree)] != written for tree in cleaned):
+        if any([unescape_token(word) for word in words(tree)] != written for tree in trees):
             raise ValueError("trees of one sentence must have the same words")
         builder = ForestBuilder(self.grammar.pcfg.categories, self.grammar.heads)
-        places = [builder.add(tree, 0.0) for tree in cleaned]
+        places = [builder.add(tree, 0.0) for tree in trees]
         return builder.forest(), tokens, places
 
     def as_nltk(self) -> NltkParser:
@@ -362,7 +361,7 @@ def _results(
 
 
 def _cleaned(tree: Tree) -> Tree:
-    cleaned = clean(tree, AS_GIVEN)
+    cleaned = clean(require_tree(tree), AS_GIVEN)
     if cleaned is None:
         raise ValueError("the tree has no words")
     return cleaned
