@@ -6,6 +6,7 @@ from typing import Any
 
 from rnnparse._keras_compat import tensorflow_variable
 from rnnparse._tensorflow import keras, tf
+from rnnparse.optim.sparse_rows import sum_repeated
 
 
 @keras.saving.register_keras_serializable("rnnparse")
@@ -45,16 +46,11 @@ class AdaGrad(keras.optimizers.Optimizer):
         weights = tensorflow_variable(variable)
         rate, gradient = (tf.cast(x, weights.dtype) for x in (learning_rate, gradient))
         if isinstance(gradient, tf.IndexedSlices):
-            rows, values = _sum_repeated(gradient)
+            summed = sum_repeated(gradient)
+            rows, values = summed.indices, summed.values
             sums.scatter_add(tf.IndexedSlices(tf.square(values), rows))
             step = tf.math.divide_no_nan(rate * values, tf.sqrt(tf.gather(sums, rows)))
             weights.scatter_sub(tf.IndexedSlices(step, rows))
         else:
             sums.assign_add(tf.square(gradient))
             weights.assign_sub(tf.math.divide_no_nan(rate * gradient, tf.sqrt(sums)))
-
-
-def _sum_repeated(gradient: tf.IndexedSlices) -> tuple[tf.Tensor, tf.Tensor]:
-    """The distinct rows, and the sum of the values of each."""
-    rows, place = tf.unique(gradient.indices)
-    return rows, tf.math.unsorted_segment_sum(gradient.values, place, tf.shape(rows)[0])

@@ -11,7 +11,7 @@ from rnnparse._tensorflow import keras, tf
 from rnnparse.errors import ConfigError
 from rnnparse.optim.example_seeds import drawing_from, example_seeds
 from rnnparse.optim.gradient_transforms import GradientTransform, all_finite, scale_each
-from rnnparse.optim.sparse_rows import reading_rows
+from rnnparse.optim.sparse_rows import reading_rows, sum_repeated
 
 
 class ExampleGradients(NamedTuple):
@@ -274,7 +274,8 @@ def _sum(value: tf.Tensor, rows: tf.Tensor | None, variable: Any) -> Any:
         value = tf.cast(tf.reduce_sum(value, axis=0), variable.dtype)
         return tf.IndexedSlices(value, rows, shape)
     value = tf.reshape(value, tf.concat([[-1], tf.shape(value)[2:]], axis=0))
-    return merge(tf.reshape(rows, [-1]), tf.cast(value, variable.dtype), shape)
+    value = tf.cast(value, variable.dtype)
+    return sum_repeated(tf.IndexedSlices(value, tf.reshape(rows, [-1]), shape))
 
 
 def divide(gradients: Sequence[Any], number: tf.Tensor) -> list[Any]:
@@ -298,16 +299,10 @@ def add(a: Any, b: Any) -> Any:
     if a is None or b is None:
         return b if a is None else a
     if isinstance(a, tf.IndexedSlices) and isinstance(b, tf.IndexedSlices):
+        values = tf.concat([a.values, b.values], axis=0)
         indices = tf.concat([a.indices, b.indices], axis=0)
-        return merge(indices, tf.concat([a.values, b.values], axis=0), a.dense_shape)
+        return sum_repeated(tf.IndexedSlices(values, indices, a.dense_shape))
     return tf.convert_to_tensor(a) + tf.convert_to_tensor(b)
-
-
-def merge(indices: tf.Tensor, values: tf.Tensor, shape: tf.Tensor) -> tf.IndexedSlices:
-    """Indexed slices with distinct rows, each with the sum of its values."""
-    different, place = tf.unique(indices)
-    values = tf.math.unsorted_segment_sum(values, place, tf.size(different))
-    return tf.IndexedSlices(values, different, shape)
 
 
 def sum_over_parts(part: Callable[[tf.Tensor], list[Any]], size: Any, chunk: Any) -> list[Any]:
@@ -334,7 +329,10 @@ def sum_over_parts(part: Callable[[tf.Tensor], list[Any]], size: Any, chunk: Any
         lambda i, sums, arrays: i < count, body, start, parallel_iterations=1
     )
     joined = [array.concat() for array in arrays]
-    merged = [merge(joined[2 * k], joined[2 * k + 1], g.dense_shape) for k, g in enumerate(slices)]
+    merged = [
+        sum_repeated(tf.IndexedSlices(values, indices, g.dense_shape))
+        for indices, values, g in zip(joined[::2], joined[1::2], slices, strict=True)
+    ]
     totals = {True: iter(merged), False: iter(sums)}
     return [x if x is None else next(totals[isinstance(x, tf.IndexedSlices)]) for x in first]
 

@@ -1,4 +1,4 @@
-"""Read tables by rows, so that per-example gradients have only the rows that were read."""
+"""Read tables by rows, so that gradients have only the rows that were read, each once."""
 
 from __future__ import annotations
 
@@ -68,6 +68,13 @@ def gather_rows(table: Any, ids: Any) -> tf.Tensor:
     if reader is not None and reader.serves(table):
         return reader.look_up(table, ids)
     return tf.gather(tensorflow_variable(table), ids)
+
+
+def sum_repeated(slices: tf.IndexedSlices) -> tf.IndexedSlices:
+    """Indexed slices with distinct rows, each with the sum of its values."""
+    rows, place = tf.unique(slices.indices)
+    values = tf.math.unsorted_segment_sum(slices.values, place, tf.size(rows))
+    return tf.IndexedSlices(values, rows, slices.dense_shape)
 
 
 @contextmanager
