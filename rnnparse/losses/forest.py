@@ -19,7 +19,7 @@ from rnnparse._tensorflow import tf
 from rnnparse.compiled import njit
 from rnnparse.losses.external import external_loss
 from rnnparse.losses.numpy_function import call_numpy
-from rnnparse.losses.score_gradients import log_likelihood_weights, risk_weights
+from rnnparse.losses.score_gradients import log_likelihood_weights, risk_weights, softmax
 
 
 class CandidateForest(Protocol):
@@ -175,10 +175,7 @@ def node_posteriors(node_scores: np.ndarray, forest: CandidateForest) -> np.ndar
     mask = np.asarray(forest.mask, bool)
     structure = (*(np.asarray(x, np.int32) for x in arrays), mask)
     scores = _sum_up(np.asarray(node_scores, np.float64), *structure)
-    top = scores.max(axis=1, keepdims=True, initial=-np.inf, where=mask)
-    weights = np.where(mask, np.exp(np.where(mask, scores - top, 0)), 0)
-    # A row with candidates has a sum of at least 1, since the best has the weight 1.
-    return _push_down(weights / np.maximum(weights.sum(axis=1, keepdims=True), 1), *structure)
+    return _push_down(softmax(scores, mask)[0], *structure)
 
 
 def _float_scores(node_scores: Any) -> tf.Tensor:

@@ -105,7 +105,7 @@ def log_likelihood_weights(
         return np.zeros(len(gold), scores.dtype), np.zeros(scores.shape, scores.dtype)
     examples = np.arange(len(gold))
     some = np.asarray(mask.any(axis=1))
-    weights, partition = _softmax(scores, mask)
+    weights, partition = softmax(scores, mask)
     loss = np.where(some, partition - scores[examples, gold], 0).astype(scores.dtype)
     weights[examples, gold] -= some
     return loss, weights
@@ -123,18 +123,16 @@ def risk_weights(
         Smith & Eisner (2006), Minimum Risk Annealing for Training Log-Linear Models.
     """
     check_tie(tie)
-    if not scores.size:
-        return np.zeros(len(gold), scores.dtype), np.zeros(scores.shape, scores.dtype)
-    probability, _ = _softmax(scores, mask)
+    probability, _ = softmax(scores, mask)
     costs = np.where(mask, costs, 0).astype(scores.dtype)
     risk = (probability * costs).sum(axis=1)
     return risk, probability * (costs - risk[:, None])
 
 
-def _softmax(scores: np.ndarray, mask: np.ndarray) -> Weights:
+def softmax(scores: np.ndarray, mask: np.ndarray) -> Weights:
     """Probabilities [B, K], 0 where masked, and log Σ exp [B], 0 in rows without candidates."""
     shifted = np.where(mask, scores, -np.inf)
-    top = shifted.max(axis=1, keepdims=True)
+    top = shifted.max(axis=1, keepdims=True, initial=-np.inf)
     top[~mask.any(axis=1)] = 0
     exponentials = np.exp(shifted - top)
     total = exponentials.sum(axis=1, keepdims=True)
