@@ -10,7 +10,6 @@ from rnnparse.optim.gradient_transforms import normalize_each as normalize_each
 from rnnparse.optim.gradient_transforms import scale_each as scale_each
 from rnnparse.optim.gradient_transforms import sign as sign
 from rnnparse.optim.gradient_transforms import weight_each as weight_each
-from rnnparse.optim.levenberg_marquardt.bounds import Bounds as Bounds
 from rnnparse.optim.levenberg_marquardt.fit import fit_least_squares as fit_least_squares
 from rnnparse.optim.levenberg_marquardt.minimizer import LevenbergMarquardt as LevenbergMarquardt
 from rnnparse.optim.levenberg_marquardt.results import MinimizeResult as MinimizeResult

@@ -1,4 +1,3 @@
-from rnnparse.optim.levenberg_marquardt.bounds import Bounds as Bounds
 from rnnparse.optim.levenberg_marquardt.fit import fit_least_squares as fit_least_squares
 from rnnparse.optim.levenberg_marquardt.minimizer import LevenbergMarquardt as LevenbergMarquardt
 from rnnparse.optim.levenberg_marquardt.results import MinimizeResult as MinimizeResult
