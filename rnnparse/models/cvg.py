@@ -129,14 +129,7 @@ class CVG(keras.Model):
         scores = np.asarray(self(batch))
         losses, weights = loss_of_scores(batch, scores, objective, kappa, tie)
         part, weights = danskin_batch(batch, weights / max(len(losses), 1))
-        rows = {"vectors": part.words, "W": part.rows, "v": part.rows}
-        used = {name: tf.gather(getattr(self, name).value, at) for name, at in rows.items()}
-        watched = [used[name] for name in learned]
-        with tf.GradientTape(watch_accessed_variables=False) as tape:
-            tape.watch(watched)
-            scores = SCORES[self.engine](part, used["vectors"], used["W"], used["v"])
-            loss = tf.reduce_sum(scores * weights)
-        gradients = tape.gradient(loss, watched, unconnected_gradients=tf.UnconnectedGradients.ZERO)
+        gradients = self.derivatives_by_tape(part, tf.constant(weights))
         derivatives = dict(zip(learned, gradients, strict=True))
         none = np.empty(0, np.int32)
         return losses, Gradients(
@@ -146,6 +139,22 @@ class CVG(keras.Model):
             part.words,
             derivatives.get("vectors", none),
         )
+
+    def derivatives_by_tape(self, batch: LevelBatch, weights: tf.Tensor) -> list[tf.Tensor]:
+        """Derivatives of Σ weights · scores, by the rows of each trainable variable that are used.
+
+        Args:
+            batch: its trees are differentiated, all of them.
+            weights: [T].
+        """
+        rows = {"vectors": batch.words, "W": batch.rows, "v": batch.rows}
+        used = {name: tf.gather(getattr(self, name).value, rows[name]) for name in rows}
+        watched = [used[variable.name] for variable in self.trainable_variables]
+        with tf.GradientTape(watch_accessed_variables=False) as tape:
+            tape.watch(watched)
+            scores = SCORES[self.engine](batch, used["vectors"], used["W"], used["v"])
+            loss = tf.reduce_sum(scores * weights)
+        return tape.gradient(loss, watched, unconnected_gradients=tf.UnconnectedGradients.ZERO)
 
     def parameters(self) -> Parameters:
         """Copies of the weights."""

@@ -13,7 +13,6 @@ from rnnparse.models.batch import LevelBatch, restrict
 from rnnparse.models.cvg import CVG
 from rnnparse.models.objective import loss_of_scores
 from rnnparse.models.parameters import Gradients, Parameters
-from rnnparse.models.su_rnn import SCORES
 from rnnparse.optim.gradient_transforms import GradientTransform, batch_weights, cut_chain
 from rnnparse.optim.per_example_gradients import (
     ExampleGradients,
@@ -55,7 +54,7 @@ class ExampleSubgradients:
             raise ValueError(f"chunk must be a number of sentences, not {chunk}")
         self._model, self._chunk = model, chunk
         self._objective = objective, kappa, tie
-        self._derivatives = tf.function(self._derivatives_of, _signature(model.v.dtype))
+        self._derivatives = tf.function(model.derivatives_by_tape, _signature(model.v.dtype))
 
     def mean(
         self, batch: LevelBatch, chain: Sequence[GradientTransform] = (), l2: float = 0.0
@@ -158,17 +157,6 @@ class ExampleSubgradients:
         values.update(zip(names, map(np.asarray, derivatives), strict=True))
         return Gradients(trees.rows, values["W"], values["v"], trees.words, values["vectors"])
 
-    def _derivatives_of(self, trees: LevelBatch, weights: tf.Tensor) -> list[tf.Tensor]:
-        model = self._model
-        at = {"vectors": trees.words, "W": trees.rows, "v": trees.rows}
-        used = {name: tf.gather(getattr(model, name).value, at[name]) for name in at}
-        watched = [used[variable.name] for variable in model.trainable_variables]
-        with tf.GradientTape(watch_accessed_variables=False) as tape:
-            tape.watch(watched)
-            scores = SCORES[model.engine](trees, used["vectors"], used["W"], used["v"])
-            loss = tf.reduce_sum(scores * weights)
-        return tape.gradient(loss, watched, unconnected_gradients=tf.UnconnectedGradients.ZERO)
-
 
 def _padded(arrays: Sequence[np.ndarray]) -> np.ndarray:
     """Arrays [U_i, …] as one array [B, max U_i, …], padded with zeros."""
@@ -180,7 +168,7 @@ def _padded(arrays: Sequence[np.ndarray]) -> np.ndarray:
 
 
 def _signature(dtype: str) -> list[Any]:
-    """Types of the arguments of `_derivatives_of`, for one graph with all sizes."""
+    """Types of the arguments of `CVG.derivatives_by_tape`, for one graph with all sizes."""
     fields = {name: tf.TensorSpec([None], tf.int32) for name in LevelBatch._fields}
     fields["logp"] = fields["cost"] = tf.TensorSpec([None], tf.float64)
     fields["candidates"] = tf.TensorSpec([None, None], tf.int32)
