@@ -189,19 +189,6 @@ class ForestDataset:
         return batch, node
 
 
-def make_batch(
-    forests: Sequence[Forest],
-    rows: Sequence[np.ndarray],
-    category_pairs: CategoryPairs,
-    costs: Sequence[np.ndarray] | None = None,
-    gold: np.ndarray | Sequence[int] | None = None,
-) -> LevelBatch:
-    """One batch of all `forests`; arguments as for `ForestDataset.from_forests`."""
-    return ForestDataset.from_forests(forests, rows, category_pairs, costs, gold).batch(
-        range(len(forests))
-    )
-
-
 def _joined(parts: Sequence[np.ndarray], dtype: type) -> np.ndarray:
     return np.concatenate([np.empty(0, dtype), *parts]).astype(dtype)
 

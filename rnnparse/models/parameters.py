@@ -31,10 +31,6 @@ class Parameters(NamedTuple):
         """n, the dimension of word and phrase vectors."""
         return int(self.v.shape[1])
 
-    def zeros_like(self) -> Parameters:
-        """Zeros of the same shapes and dtype, for the state of an optimizer."""
-        return Parameters(*(np.zeros_like(array) for array in self))
-
 
 class Gradients(NamedTuple):
     """Derivatives by the rows of `Parameters` that a batch uses; other rows have derivative 0.

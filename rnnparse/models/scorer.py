@@ -14,7 +14,9 @@ class Scorer:
 
     Example:
         >>> scorer = Scorer(parameters)
-        >>> scores = scorer.scores(make_batch([forest], [vocabulary.rows(tokens)], category_pairs))
+        >>> rows = vocabulary.rows(tokens)
+        >>> data = ForestDataset.from_forests([forest], [rows], category_pairs)
+        >>> scores = scorer.scores(data.batch([0]))
     """
 
     def __init__(self, parameters: Parameters) -> None:

@@ -47,6 +47,11 @@ def make_world(seed: int, dtype: str = "float64") -> World:
     return World(forests, rows, keys, store, start._replace(vectors=start.vectors * 5))
 
 
+def zeros_like(parameters: Parameters) -> Parameters:
+    """Zeros of the same shapes and dtype."""
+    return Parameters(*map(np.zeros_like, parameters))
+
+
 @pytest.fixture
 def world() -> World:
     """One world in float64."""

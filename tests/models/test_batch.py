@@ -5,7 +5,7 @@ import pytest
 
 from rnnparse.inference.forest import Forest
 from rnnparse.models.batch import LevelBatch, pad_batch, restrict
-from rnnparse.models.forest_dataset import ForestDataset, make_batch
+from rnnparse.models.forest_dataset import ForestDataset
 from rnnparse.models.scorer import Scorer
 from tests.models.conftest import World, make_world
 
@@ -139,9 +139,11 @@ def test_one_sentence_at_a_time_or_all_at_once_is_the_same(world: World) -> None
     assert np.array_equal(together, np.concatenate(alone))
 
 
-def test_batches_of_a_store_and_of_forests_are_the_same(world: World) -> None:
+def test_datasets_keep_the_costs_and_targets_that_they_get(world: World) -> None:
     costs = np.split(world.store.cost, world.store.root_offsets[1:-1])
-    direct = make_batch(world.forests, world.rows, world.category_pairs, costs, world.store.gold)
-    for a, b in zip(direct, world.batch(), strict=True):
-        assert np.array_equal(a, b) and a.dtype == b.dtype
+    given = world.forests, world.rows, world.category_pairs, costs, world.store.gold
+    again = ForestDataset.from_forests(*given)
+    for name, array in vars(world.store).items():
+        kept = getattr(again, name)
+        assert np.array_equal(kept, array) and kept.dtype == array.dtype
     assert len(ForestDataset.from_forests([], [], world.category_pairs)) == 0

@@ -24,7 +24,7 @@ from rnnparse.models.objective import loss_gradients, loss_of_scores
 from rnnparse.models.parameters import Parameters
 from rnnparse.models.scorer import Scorer
 from rnnparse.models.su_rnn import SCORES
-from tests.models.conftest import World, make_world
+from tests.models.conftest import World, make_world, zeros_like
 from tests.models.tied_world import tied_world
 
 KAPPA = 0.1
@@ -76,7 +76,7 @@ def as_dense(derivative: Any) -> np.ndarray:
 
 def by_arrays(world: World, objective: str, tie: str) -> tuple[np.ndarray, Parameters]:
     losses, gradients = loss_gradients(world.batch(), world.parameters, objective, KAPPA, tie)
-    dense = world.parameters.zeros_like()
+    dense = zeros_like(world.parameters)
     dense.vectors[gradients.words] = gradients.vectors
     dense.W[gradients.rows] = gradients.W
     dense.v[gradients.rows] = gradients.v
@@ -275,7 +275,7 @@ def test_finite_differences_agree_away_from_ties(objective: str, seed: int) -> N
     for name in Parameters._fields:
         checked = 0
         for place in places(world, name, 60):
-            direction = weights.zeros_like()
+            direction = zeros_like(weights)
             getattr(direction, name)[place] = 1.0
             ends = [
                 reference_loss(objective, batch, moved(weights, direction, step))

@@ -5,11 +5,11 @@ import pytest
 
 from rnnparse.models import kernels
 from rnnparse.models.batch import LevelBatch
-from rnnparse.models.forest_dataset import make_batch
+from rnnparse.models.forest_dataset import ForestDataset
 from rnnparse.models.objective import loss_gradients
 from rnnparse.models.parameters import Parameters
 from rnnparse.models.scorer import Scorer
-from tests.models.conftest import World, make_world
+from tests.models.conftest import World, make_world, zeros_like
 from tests.models.random_forest import single_trees
 from tests.models.reference import tree_score
 
@@ -24,7 +24,7 @@ def all_derivatives(
     used, W, v, words = kernels.backward(
         weights.W, weights.v, *structure, batch.root, vectors, len(leaves), upstream, compact
     )
-    dense = weights.zeros_like()
+    dense = zeros_like(weights)
     dense.vectors[batch.words] = words
     dense.W[batch.rows[used]] = W
     dense.v[batch.rows[used]] = v
@@ -51,8 +51,8 @@ def test_shared_subtrees_score_as_separate_trees_to_the_bit(dtype: str) -> None:
     trees = [
         (t, r) for f, r in zip(world.forests, world.rows, strict=True) for t in single_trees(f)
     ]
-    apart = make_batch([t for t, _ in trees], [r for _, r in trees], world.category_pairs)
-    assert np.array_equal(scorer.scores(apart), shared)
+    apart = ForestDataset.from_forests(*zip(*trees, strict=True), world.category_pairs)
+    assert np.array_equal(scorer.scores(apart.batch(range(len(trees)))), shared)
     assert shared.dtype == dtype
 
 
@@ -154,7 +154,7 @@ def test_large_inputs_saturate_and_small_ones_stay_linear(world: World) -> None:
 def test_a_node_of_an_unseen_key_uses_row_0(world: World) -> None:
     keys = world.category_pairs
     nothing = type(keys)(keys.categories, keys.pairs[:0])
-    batch = make_batch(world.forests, world.rows, nothing)
+    batch = ForestDataset.from_forests(world.forests, world.rows, nothing).batch(range(4))
     assert batch.rows.tolist() == [0]
     weights = world.parameters._replace(W=world.parameters.W[:1], v=world.parameters.v[:1])
     scores = Scorer(weights).scores(batch)

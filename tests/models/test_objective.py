@@ -18,13 +18,13 @@ from rnnparse.models.objective import (
 from rnnparse.models.parameters import Gradients, Parameters
 from rnnparse.models.scorer import Scorer
 from rnnparse.optim.adagrad import AdaGrad
-from tests.models.conftest import World, make_world
+from tests.models.conftest import World, make_world, zeros_like
 
 KAPPA = 0.1
 
 
 def dense(gradients: Gradients, like: Parameters) -> Parameters:
-    out = like.zeros_like()
+    out = zeros_like(like)
     out.vectors[gradients.words] = gradients.vectors
     out.W[gradients.rows] = gradients.W
     out.v[gradients.rows] = gradients.v
