@@ -150,7 +150,7 @@ class TriangularSpace(NormalEquations):
             diagonal += np.einsum("bp,bp->p", block, block)
             # Check this before the decomposition, which fails on NaN and infinity.
             self._set_scale(diagonal, before)
-            rows = np.concatenate([factor, np.column_stack([block, part])])
+            rows = np.block([[factor], [block, part[:, None]]])
             factor = np.asarray(np.linalg.qr(rows, "r"))
             row += len(block)
         self._factor, self._right = factor[:, :count], factor[:, count]
