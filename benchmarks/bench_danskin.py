@@ -148,9 +148,9 @@ class Ways:
 
 def scattered(batch: LevelBatch, rows: Any, values: Any) -> np.ndarray:
     """Derivatives by the rows of W that a batch has, from those by some of them."""
-    found = np.zeros((len(batch.rows), *values.shape[1:]), np.float32)
-    found[np.searchsorted(batch.rows, rows)] = values
-    return found
+    dense = np.zeros((len(batch.rows), *values.shape[1:]), np.float32)
+    dense[np.searchsorted(batch.rows, rows)] = values
+    return dense
 
 
 def cpu(function: Callable[..., Any], *arguments: Any) -> tuple[float, Any]:
@@ -214,14 +214,14 @@ def main(arguments: list[str]) -> None:
             print_row(name, k, store, measure(store, weights, options))
 
 
-def print_row(name: str, k: int, store: ForestDataset, found: dict[str, Any]) -> None:
+def print_row(name: str, k: int, store: ForestDataset, figures: dict[str, Any]) -> None:
     """One row of the table."""
-    all_tf, two_tf, two_numba, all_numba = (found[column] for column in COLUMNS)
+    all_tf, two_tf, two_numba, all_numba = (figures[column] for column in COLUMNS)
     nodes = len(store.key) / len(store)
-    print(f"{name:<9}{k:>4}{nodes:>7.0f}{found['two']:>6.0%}{found['violated']:>10.0%}", end="")
+    print(f"{name:<9}{k:>4}{nodes:>7.0f}{figures['two']:>6.0%}{figures['violated']:>10.0%}", end="")
     print(f"{all_tf:>10.2f}{two_tf:>7.2f}{all_tf / two_tf:>7.1f}", end="")
     print(f"{all_numba:>12.3f}{two_numba:>7.3f}{all_numba / two_numba:>7.1f}", end="")
-    print(f"{found['backward']:>10.1f}", flush=True)
+    print(f"{figures['backward']:>10.1f}", flush=True)
 
 
 if __name__ == "__main__":

@@ -51,21 +51,21 @@ def timed(browser: Browser, code: str) -> float:
 
 def measure(browser: Browser, report: Path, rounds: int) -> dict[str, float]:
     """Medians of opening, sorting and filtering."""
-    found: dict[str, list[float]] = {"open": [], "sort": [], "filter": []}
+    times: dict[str, list[float]] = {"open": [], "sort": [], "filter": []}
     for _ in range(rounds):
         browser.open(report)
         timing = browser.run("performance.getEntriesByType('navigation')[0].duration")
-        found["open"].append(float(timing))
+        times["open"].append(float(timing))
         for column in (3, 4):
             click = f"document.querySelector('#head th:nth-child({column}) button').click()"
-            found["sort"].append(timed(browser, click))
+            times["sort"].append(timed(browser, click))
         write = (
             "const box = document.getElementById('filter'); box.value = 'adam 0.01';"
             "box.dispatchEvent(new Event('input'))"
         )
-        found["filter"].append(timed(browser, write))
+        times["filter"].append(timed(browser, write))
     assert not browser.complaints
-    return {name: median(values) for name, values in found.items()}
+    return {name: median(values) for name, values in times.items()}
 
 
 def main() -> None:

@@ -138,8 +138,8 @@ def main() -> None:
     if options.measure:
         what, folder = options.measure
         network = what == "network"
-        found = measure_network(Path(folder)) if network else measure_parsing(Path(folder), dev)
-        print(json.dumps(found))
+        measured = measure_network(Path(folder)) if network else measure_parsing(Path(folder), dev)
+        print(json.dumps(measured))
         return
     runs = []
     with tempfile.TemporaryDirectory() as temporary:
@@ -149,8 +149,8 @@ def main() -> None:
             figures = train(folder, [treebank, "--dev", dev, "--seed", str(seed), *rest])
             for what in ("network", "parsing"):
                 again = [__file__, "--dev", dev, "--measure", what, str(folder)]
-                found, took = run(again)
-                figures |= found
+                measured, took = run(again)
+                figures |= measured
             figures["parsing, peak MB"] = took["peak MB"]
             print(f"seed {seed}: {json.dumps(figures)}", file=sys.stderr, flush=True)
             runs.append(figures)

@@ -45,16 +45,16 @@ class GoldTagged:
 
     def emissions(self, tokens: Sequence[str]) -> Emissions:
         """Those of the lexicon, without states of other tags where a word is unknown."""
-        found = self._lexicon.emissions(tokens)
-        kept = np.ones(len(found.symbol), np.bool_)
+        emissions = self._lexicon.emissions(tokens)
+        kept = np.ones(len(emissions.symbol), np.bool_)
         for i, token in enumerate(tokens):
-            states = slice(found.ptr[i], found.ptr[i + 1])
-            right = self._category[found.symbol[states]] == self._wanted[i]
+            states = slice(emissions.ptr[i], emissions.ptr[i + 1])
+            right = self._category[emissions.symbol[states]] == self._wanted[i]
             if not self._lexicon.knows(token) and right.any():
                 kept[states] = right
-        sizes = np.add.reduceat(kept, found.ptr[:-1])
+        sizes = np.add.reduceat(kept, emissions.ptr[:-1])
         ptr = np.concatenate([[0], np.cumsum(sizes)]).astype(np.int64)
-        return Emissions(ptr, found.symbol[kept], found.logp[kept])
+        return Emissions(ptr, emissions.symbol[kept], emissions.logp[kept])
 
 
 @dataclass

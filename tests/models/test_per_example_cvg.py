@@ -104,8 +104,8 @@ def test_the_mean_of_a_chain_does_not_depend_on_the_chunk(engine: str, chunk: in
     model = CVG(world.parameters, engine)
     losses, single = one_by_one(model, world)
     chain = [clip_each(0.5), weight_each(lambda losses: losses / tf.reduce_max(losses))]
-    found_losses, actual = ExampleSubgradients(model, chunk=chunk).mean(world.batch(), chain, 0.01)
-    np.testing.assert_allclose(found_losses, losses)
+    actual_losses, actual = ExampleSubgradients(model, chunk=chunk).mean(world.batch(), chain, 0.01)
+    np.testing.assert_allclose(actual_losses, losses)
     expected = manipulated(single, losses)
     expected[1] += 0.01 * world.parameters.W
     expected[2] += 0.01 * world.parameters.v

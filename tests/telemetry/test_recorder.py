@@ -50,8 +50,8 @@ def matches(record: dict[str, Any], name: str, updates: list[list[float]]) -> No
     for quantity, series in zip(QUANTITIES, np.transpose(updates), strict=True):
         np.testing.assert_allclose(group["updates"][quantity], series, rtol=1e-5, atol=1e-7)
         summary = [series.mean(), series.min(), np.median(series), series.max()]
-        found = [group[quantity][which] for which in ("mean", "min", "median", "max")]
-        np.testing.assert_allclose(found, summary, rtol=1e-5, atol=1e-7)
+        measured = [group[quantity][which] for which in ("mean", "min", "median", "max")]
+        np.testing.assert_allclose(measured, summary, rtol=1e-5, atol=1e-7)
 
 
 # -- numbers -----------------------------------------------------------------------------------
@@ -59,7 +59,7 @@ def matches(record: dict[str, Any], name: str, updates: list[list[float]]) -> No
 
 def gradients_of(kind: str, updates: int) -> list[Any]:
     """Gradients of a [12, 3] variable, with zeros."""
-    found: list[Any] = []
+    gradients: list[Any] = []
     for seed in range(updates):
         random = np.random.default_rng(seed)
         values = random.normal(size=(12, 3)).astype("f") * (random.random((12, 3)) < 0.7)
@@ -68,8 +68,8 @@ def gradients_of(kind: str, updates: int) -> list[Any]:
             "sparse": random.permutation(8)[:4],
             "repeated": random.integers(0, 8, 6),
         }[kind]
-        found.append(values if kind == "dense" else RowGradient(rows, values[: len(rows)]))
-    return found
+        gradients.append(values if kind == "dense" else RowGradient(rows, values[: len(rows)]))
+    return gradients
 
 
 @pytest.mark.parametrize("kind", ["dense", "sparse", "repeated"])
@@ -101,9 +101,9 @@ def test_norms_over_all_variables_and_given_numbers() -> None:
     telemetry.before(variables, {"a": np.array([1.0, 2.0]), "b": np.array([[2.0]])})
     variables["a"][:] = [3.0, 6.0]
     variables["b"][:] = 12.0
-    found = telemetry.after(variables, loss=0.25)
+    groups = telemetry.after(variables, loss=0.25)
     telemetry.note(violated=0.5)
-    assert found["a"]["update_norm"] == 6.0 and found["b"]["gradient_norm"] == 2.0
+    assert groups["a"]["update_norm"] == 6.0 and groups["b"]["gradient_norm"] == 2.0
     assert telemetry.end_epoch(note="mine") == telemetry.records[0]
     record = telemetry.records[0]
     assert record["updates"] == {
@@ -288,21 +288,21 @@ VALUES = arrays(
 
 @given(VALUES)
 def test_a_histogram_counts_every_finite_value_once(values: np.ndarray) -> None:
-    found = histogram(values)
+    counted = histogram(values)
     finite = values[np.isfinite(values)]
-    assert found["nonfinite"] == len(values) - len(finite)
-    assert sum(found["counts"]) == len(finite)
+    assert counted["nonfinite"] == len(values) - len(finite)
+    assert sum(counted["counts"]) == len(finite)
     if len(finite):
-        edges = found["edges"]
-        assert edges == sorted(edges) and len(edges) == BINS + 1 == len(found["counts"]) + 1
+        edges = counted["edges"]
+        assert edges == sorted(edges) and len(edges) == BINS + 1 == len(counted["counts"]) + 1
         assert edges[0] <= finite.min() and finite.max() <= edges[-1]
 
 
 @given(arrays(np.float32, st.integers(1, 50), elements=st.floats(-2, 2, width=32)))
 def test_a_histogram_is_that_of_numpy(values: np.ndarray) -> None:
-    found = histogram(values)
-    counts, _ = np.histogram(values.astype(np.float64), np.array(found["edges"]))
-    assert found["counts"] == counts.tolist()
+    counted = histogram(values)
+    counts, _ = np.histogram(values.astype(np.float64), np.array(counted["edges"]))
+    assert counted["counts"] == counts.tolist()
 
 
 def test_activations_by_a_plain_count() -> None:
@@ -311,20 +311,20 @@ def test_activations_by_a_plain_count() -> None:
     values[:, 2] = np.where(values[:, 2] > 0, 0.999, -0.995)  # saturated, at either end
     values[:, 3] = 0.995
     values[0, 3] = 0.9
-    found = activation_statistics(values)
-    assert (found["observations"], found["units"], found["dead_units"]) == (50, 6, 2)
-    assert found["saturated"] == np.mean([abs(x) > 0.99 for x in values.ravel()])
-    assert found["magnitude"] == pytest.approx(np.abs(values).mean())
-    assert sum(found["histogram"]["counts"]) == 300
+    statistics = activation_statistics(values)
+    assert (statistics["observations"], statistics["units"], statistics["dead_units"]) == (50, 6, 2)
+    assert statistics["saturated"] == np.mean([abs(x) > 0.99 for x in values.ravel()])
+    assert statistics["magnitude"] == pytest.approx(np.abs(values).mean())
+    assert sum(statistics["histogram"]["counts"]) == 300
     loose = activation_statistics(values.reshape(5, 10, 6), threshold=0.5)
-    assert loose["saturated"] > found["saturated"] and loose["observations"] == 50
+    assert loose["saturated"] > statistics["saturated"] and loose["observations"] == 50
 
 
 @pytest.mark.parametrize(("rows", "dead"), [(0, 0), (1, 1)])
 def test_few_activations(rows: int, dead: int) -> None:
     """One observation says nothing of a unit that it does not find saturated."""
-    found = activation_statistics(np.array([[0.5, 0.999]])[:rows])
-    assert (found["observations"], found["dead_units"]) == (rows, dead)
+    statistics = activation_statistics(np.array([[0.5, 0.999]])[:rows])
+    assert (statistics["observations"], statistics["dead_units"]) == (rows, dead)
     telemetry = Telemetry()
     telemetry.add_activations("few", np.array([[0.5, 0.999]])[:rows])
     record = telemetry.end_epoch()["activations"]["few"]

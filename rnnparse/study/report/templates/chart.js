@@ -18,19 +18,19 @@ function ticks({ low, high, logarithmic }, count) {
     const decades = Math.log10(high / low);
     const factors = decades < 1.2 ? [1, 1.5, 2, 3, 5, 7] : decades < 3 ? [1, 2, 5] : [1];
     const every = Math.ceil(decades / count);
-    const found = [];
+    const marks = [];
     for (let e = Math.floor(Math.log10(low)); e <= Math.log10(high); e += 1) {
-      if (e % every === 0) found.push(...factors.map((factor) => factor * 10 ** e));
+      if (e % every === 0) marks.push(...factors.map((factor) => factor * 10 ** e));
     }
-    const inside = found.filter((value) => value >= low * 0.999 && value <= high * 1.001);
+    const inside = marks.filter((value) => value >= low * 0.999 && value <= high * 1.001);
     if (inside.length > 1) return inside;
   }
   const rough = (high - low) / count || 1;
   const power = 10 ** Math.floor(Math.log10(rough));
   const step = power * [1, 2, 5, 10].find((factor) => factor * power >= rough);
-  const found = [];
-  for (let i = Math.ceil(low / step); i * step <= high * (1 + 1e-9); i += 1) found.push(i * step);
-  return found.map((value) => Number(value.toPrecision(12)));
+  const marks = [];
+  for (let i = Math.ceil(low / step); i * step <= high * (1 + 1e-9); i += 1) marks.push(i * step);
+  return marks.map((value) => Number(value.toPrecision(12)));
 }
 
 /** Where the y axis ends at most: diverging lines may leave it far beyond all others. */
@@ -143,13 +143,13 @@ const FAR = 1e5;
 /** The points of a curve in pieces: it is cut where a value is missing or cannot be drawn. */
 function pieces(xs, values, x, y) {
   const height = (value) => Math.min(Math.max(y.position(value), -FAR), FAR);
-  const found = [[]];
+  const cut = [[]];
   values.forEach((value, i) => {
     const drawable = value != null && (value > 0 || !y.logarithmic);
-    if (drawable) found.at(-1).push([x.position(xs[i]), height(value)]);
-    else if (found.at(-1).length) found.push([]);
+    if (drawable) cut.at(-1).push([x.position(xs[i]), height(value)]);
+    else if (cut.at(-1).length) cut.push([]);
   });
-  return found.filter((piece) => piece.length);
+  return cut.filter((piece) => piece.length);
 }
 
 const path = (points) => points.map(([a, b]) => `${a.toFixed(1)} ${b.toFixed(1)}`).join("L");
@@ -172,14 +172,14 @@ function stroke(line, x, y) {
   for (const piece of line.seeds.flatMap((seed) => pieces(line.x, seed, x, y))) {
     parts.push(draw("path", { ...style, class: "seed", d: `M${path(piece)}` }));
   }
-  const found = pieces(line.x, line.mean, x, y);
-  for (const piece of found) {
+  const drawn = pieces(line.x, line.mean, x, y);
+  for (const piece of drawn) {
     parts.push(draw("path", { ...style, d: `M${path(piece)}` }));
     if (piece.length === 1 || line.x.length <= 12) {
       parts.push(...piece.map(([cx, cy]) => draw("circle", { cx, cy, r: 2.5, fill: line.color })));
     }
   }
-  if (line.broke && found.length) parts.push(cross(...lastSeen(found), line.color));
+  if (line.broke && drawn.length) parts.push(cross(...lastSeen(drawn), line.color));
   if (line.bound) {
     for (const piece of pieces(line.bound.x, line.bound.mean, x, y)) {
       parts.push(draw("path", { d: `M${path(piece)}`, stroke: line.color, class: "bound" }));
@@ -189,8 +189,8 @@ function stroke(line, x, y) {
 }
 
 /** The last visible point of a line: its end, or where it leaves the plot. */
-function lastSeen(found) {
-  const points = found.flat();
+function lastSeen(curve) {
+  const points = curve.flat();
   const last = points.findLastIndex((point) => !above(point));
   return last === points.length - 1 ? points[last] : [leaves(points, last + 1), MARGIN.top];
 }
@@ -206,7 +206,7 @@ function leaves(points, i) {
 
 /** Marks where lines leave the plot, with their greatest value: “↑ 12.3”. */
 function exits(lines, x, y, right) {
-  const found = lines.flatMap((line) => {
+  const leaving = lines.flatMap((line) => {
     for (const values of [line.mean, ...line.seeds]) {
       const points = pieces(line.x, values, x, y).flat();
       const i = points.findIndex(above);
@@ -218,7 +218,7 @@ function exits(lines, x, y, right) {
     return [];
   });
   const rows = [];
-  return found
+  return leaving
     .sort((a, b) => a.at - b.at)
     .map(({ at, most, line }) => {
       const text = show(most);

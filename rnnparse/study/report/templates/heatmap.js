@@ -161,10 +161,10 @@ class HeatMap {
       if (axis < 0) return make("th", { scope });
       const place = (key) => Number(key.split(",")[scope === "col" ? 1 : 0]) === i;
       const pick = (event) => {
-        const found = [...cells].filter(([key]) => place(key)).map(([, cell]) => this.bestOf(cell));
+        const own = [...cells].filter(([key]) => place(key)).map(([, cell]) => this.bestOf(cell));
         const order = (setting) => this.at(scope === "col" ? rows : columns, setting);
-        found.sort((a, b) => order(a) - order(b));
-        this.onPick(found, event.shiftKey || event.ctrlKey || event.metaKey);
+        own.sort((a, b) => order(a) - order(b));
+        this.onPick(own, event.shiftKey || event.ctrlKey || event.metaKey);
       };
       const hint = `draw all curves with ${title(study.axes[axis].name)} ${showValue(value)}`;
       return make(
