@@ -148,6 +148,9 @@ class ExternalLoss(keras.losses.Loss):
         super().__init__(name or name_of(fn).strip("<>"), reduction, dtype)
         self.fn = fn
 
+    def __repr__(self) -> str:
+        return f"ExternalLoss({name_of(self.fn)}, reduction={self.reduction!r})"
+
     def __call__(self, y_true: Any, y_pred: Any, sample_weight: Any = None) -> tf.Tensor:
         y_pred = tf.nest.map_structure(lambda x: tf.cast(x, self.dtype), y_pred)
         losses = external_loss(y_pred, self.fn, y_true, per_example=True)

@@ -222,6 +222,10 @@ class FrozenRows:
                 kept[index] = False
                 self._rows[key] = np.flatnonzero(~kept).astype(np.int32)
 
+    def __repr__(self) -> str:
+        rows = sum(map(len, self._rows.values()))
+        return f"FrozenRows(rows={rows}, variables={len(self._rows)})"
+
     def apply(self, optimizer: Any, gradients: Sequence[Any], variables: Sequence[Any]) -> None:
         """Take a step of an optimizer that does not change the frozen rows.
 

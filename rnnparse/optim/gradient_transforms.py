@@ -75,6 +75,10 @@ class _Saved:
         """The inverse of `get_config`."""
         return cls(**config)
 
+    def __repr__(self) -> str:
+        arguments = ", ".join(f"{name}={value}" for name, value in self.get_config().items())
+        return f"{type(self).__name__}({arguments})"
+
 
 @keras.saving.register_keras_serializable("rnnparse")
 class clip_each(_Saved):
@@ -208,6 +212,9 @@ class weight_each(_Saved):
     def from_config(cls, config: dict[str, Any]) -> weight_each:
         """The inverse of `get_config`."""
         return cls(keras.saving.deserialize_keras_object(config["weights"]))
+
+    def __repr__(self) -> str:
+        return f"weight_each({getattr(self._weights, '__name__', type(self._weights).__name__)})"
 
 
 def batch_weights(chain: Sequence[GradientTransform], losses: tf.Tensor) -> list[tf.Tensor | None]:

@@ -50,6 +50,10 @@ class TelemetryCallback(keras.callbacks.Callback):
         self._telemetry = Telemetry()
         self._optimizer: Any = None
 
+    def __repr__(self) -> str:
+        file = None if self._file is None else str(self._file)
+        return f"TelemetryCallback(records={len(self.records)}, file={file!r})"
+
     @property
     def records(self) -> list[dict[str, Any]]:
         """One per epoch."""

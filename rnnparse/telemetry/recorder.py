@@ -101,6 +101,9 @@ class Telemetry:
         self.records: list[dict[str, Any]] = []
         self._begin()
 
+    def __repr__(self) -> str:
+        return f"Telemetry(records={len(self.records)}, lazy={self.lazy})"
+
     def _begin(self) -> None:
         self._groups: dict[str, _Group] = {}
         self._variables: dict[str, Any] = {}

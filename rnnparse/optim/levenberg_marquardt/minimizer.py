@@ -131,6 +131,9 @@ class LevenbergMarquardt:
         self._acceleration, self._memory_limit = acceleration, memory_limit
         self._tape = TapeJacobian(self._variables, chunk)
 
+    def __repr__(self) -> str:
+        return f"LevenbergMarquardt(parameters={len(self._l2)}, damping={self.damping:.3g})"
+
     @property
     def damping(self) -> float:
         return self._region.damping
