@@ -83,6 +83,9 @@ TAGGER: Table = {
     "weights": Array("N+d T", np.float32, -GREATEST, GREATEST),
 }
 
+# H weights of hashed features
+CLOSING: Table = {"weights": Array("H", np.float32, -GREATEST, GREATEST)}
+
 # K pairs of categories; C categories, the intermediate ones included
 KEYS: Table = {"pairs": Array("K 2", np.int32, -1, "C-1")}
 

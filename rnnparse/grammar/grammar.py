@@ -11,6 +11,8 @@ import numpy as np
 
 from rnnparse.errors import ConfigError, ModelError, TreebankError
 from rnnparse.grammar.annotate import SPLITS, Annotator, Rule, TaggedWord
+from rnnparse.grammar.cell_closing import CellClosing
+from rnnparse.grammar.coarse import coarse_grammar
 from rnnparse.grammar.consistency import check_estimated
 from rnnparse.grammar.lexicon import Lexicon, estimate_lexicon
 from rnnparse.grammar.pcfg import Pcfg, estimate_rules
@@ -26,6 +28,9 @@ if TYPE_CHECKING:
 class Grammar:
     """A PCFG with its lexicon and head table: everything that the decoder needs.
 
+    Attributes:
+        closing: the chart cells that the decoder need not fill; None if it is to fill all.
+
     Raises:
         ValueError: the lexicon has a symbol that no rule has, or an intermediate symbol.
     """
@@ -33,6 +38,7 @@ class Grammar:
     pcfg: Pcfg
     lexicon: Lexicon
     heads: HeadTable
+    closing: CellClosing | None = None
 
     def __post_init__(self) -> None:
         states = self.lexicon.states()
@@ -48,7 +54,7 @@ class Grammar:
 
     def to_arrays(self) -> dict[str, np.ndarray]:
         """The grammar as NumPy arrays; equal grammars give equal bytes."""
-        return grammar_to_arrays(self.pcfg, self.lexicon, self.heads)
+        return grammar_to_arrays(self.pcfg, self.lexicon, self.heads, self.closing)
 
     @classmethod
     def from_arrays(cls, arrays: Mapping[str, np.ndarray]) -> Grammar:
@@ -107,4 +113,7 @@ def estimate(
     pcfg = estimate_rules(rules, annotator.category, annotator.backoff, kappa)
     number = {symbol: i for i, symbol in enumerate(pcfg.symbols)}
     lexicon = estimate_lexicon(words, annotator.word_tag, number, vectors, seed)
-    return Grammar(pcfg, lexicon, heads)
+    from rnnparse.grammar.cell_training import estimate_closing  # numba takes long to load
+
+    coarse = coarse_grammar(pcfg, lexicon.states())
+    return Grammar(pcfg, lexicon, heads, estimate_closing(trees, heads, lexicon, coarse))

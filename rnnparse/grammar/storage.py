@@ -11,7 +11,8 @@ from itertools import pairwise
 
 import numpy as np
 
-from rnnparse.array_invariants import LEXICON, PCFG, TAGGER, Array, Table, check
+from rnnparse.array_invariants import CLOSING, LEXICON, PCFG, TAGGER, Array, Table, check
+from rnnparse.grammar.cell_closing import CellClosing
 from rnnparse.grammar.lexicon import Lexicon
 from rnnparse.grammar.pcfg import Pcfg
 from rnnparse.grammar.unknown import UnknownWordTagger, WordVectors
@@ -37,9 +38,12 @@ _ALL = {
     *(f"lexicon.{name}" for name in (*LEXICON, "log_unknown")),
     *(f"tagger.{name}" for name in TAGGER),
 }
+_CLOSING = {f"closing.{name}" for name in (*CLOSING, "threshold")}
 
 
-def grammar_to_arrays(pcfg: Pcfg, lexicon: Lexicon, heads: HeadTable) -> dict[str, np.ndarray]:
+def grammar_to_arrays(
+    pcfg: Pcfg, lexicon: Lexicon, heads: HeadTable, closing: CellClosing | None
+) -> dict[str, np.ndarray]:
     """All parts of a grammar; equal grammars give equal arrays in equal order."""
     tagger = lexicon.tagger
     return {
@@ -54,10 +58,13 @@ def grammar_to_arrays(pcfg: Pcfg, lexicon: Lexicon, heads: HeadTable) -> dict[st
         **_strings_to_arrays("tagger.vector_words", tagger.vectors.words),
         "tagger.vectors": tagger.vectors.matrix,
         **_strings_to_arrays("heads", [heads.to_text()]),
+        **_closing_to_arrays(closing),
     }
 
 
-def grammar_from_arrays(arrays: Arrays) -> tuple[Pcfg, Lexicon, HeadTable]:
+def grammar_from_arrays(
+    arrays: Arrays,
+) -> tuple[Pcfg, Lexicon, HeadTable, CellClosing | None]:
     """The inverse of `grammar_to_arrays`.
 
     Raises:
@@ -85,9 +92,24 @@ def grammar_from_arrays(arrays: Arrays) -> tuple[Pcfg, Lexicon, HeadTable]:
     heads = HeadTable.from_text(text, "the model's heads")
     if heads.to_text() != text:
         raise ValueError("heads: the table is not in canonical form")
-    if len(arrays) != len(_ALL):
-        raise ValueError(f"{min(arrays.keys() - _ALL)}: not an array of a grammar")
-    return pcfg, lexicon, heads
+    closing = _closing_from_arrays(arrays)
+    if len(arrays) != len(_ALL) + (len(_CLOSING) if closing else 0):
+        raise ValueError(f"{min(arrays.keys() - _ALL - _CLOSING)}: not an array of a grammar")
+    return pcfg, lexicon, heads, closing
+
+
+def _closing_to_arrays(closing: CellClosing | None) -> dict[str, np.ndarray]:
+    if closing is None:
+        return {}
+    threshold = np.array([closing.threshold], np.float64)
+    return {"closing.weights": closing.weights, "closing.threshold": threshold}
+
+
+def _closing_from_arrays(arrays: Arrays) -> CellClosing | None:
+    """None for grammars of few trees, and of earlier versions."""
+    if not _CLOSING & arrays.keys():
+        return None
+    return CellClosing(arrays["closing.weights"], _number("closing.threshold", arrays))
 
 
 def _strings_to_arrays(name: str, strings: Sequence[str]) -> dict[str, np.ndarray]:

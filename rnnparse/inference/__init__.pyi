@@ -7,3 +7,4 @@ from rnnparse.inference.forest import ForestBuilder as ForestBuilder
 from rnnparse.inference.forest import candidate_tree as candidate_tree
 from rnnparse.inference.rules import RuleArrays as RuleArrays
 from rnnparse.inference.rules import rule_arrays as rule_arrays
+from rnnparse.inference.search import Search as Search

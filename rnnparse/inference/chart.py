@@ -24,6 +24,7 @@ class Rows(NamedTuple):
     slot: np.ndarray  # [n, L] int32: slot of each left child's number, or -1
     slots: np.ndarray  # SLOT
     score: np.ndarray  # float64
+    item: np.ndarray  # int32: the item with that score; undefined without one
 
 
 class Column(NamedTuple):
@@ -34,9 +35,25 @@ class Column(NamedTuple):
     """
 
     score: np.ndarray  # [M*width] float64
+    item: np.ndarray  # [M*width] int32: the item with that score; undefined without one
     low: np.ndarray  # [M] int32
     high: np.ndarray  # [M] int32
     width: int
+
+
+class Beam(NamedTuple):
+    """Estimates by which the inside pass discards unlikely items (see `figure_of_merit`).
+
+    The merit of an item over tokens i..j-1 is its inside score + left[i, symbol] +
+    right[j, symbol]. In each open cell the pass keeps the items within `width` nats of the best
+    merit that also reach `least`; other cells stay empty. Without a beam, the arrays are empty.
+    """
+
+    left: np.ndarray  # [n+1, S] float64
+    right: np.ndarray  # [n+1, S] float64
+    width: float
+    least: float
+    is_open: np.ndarray  # [cells] bool
 
 
 class Chart(NamedTuple):
@@ -73,6 +90,7 @@ def new_column(symbols, width):
     """An empty column over the positions 0..width-1."""
     return Column(
         np.full(symbols * width, NEG_INF),
+        np.empty(symbols * width, np.int32),
         np.full(symbols, width, np.int32),
         np.full(symbols, -1, np.int32),
         width,
@@ -82,7 +100,7 @@ def new_column(symbols, width):
 @njit(cache=True, nogil=True)
 def clear_column(column):
     """Empty a `Column`."""
-    score, low, high, width = column
+    score, _, low, high, width = column
     for b in range(low.shape[0]):
         if high[b] >= 0:
             for k in range(low[b], high[b] + 1):

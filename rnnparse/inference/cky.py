@@ -19,6 +19,7 @@ from rnnparse.inference.arrays import grow
 from rnnparse.inference.chart import (
     NEG_INF,
     SLOT,
+    Beam,
     Chart,
     Rows,
     cell_index,
@@ -84,6 +85,13 @@ def _apply_rules(best, base, row, slots, left_score, column, rules):
 
 
 @njit(cache=True, nogil=True)
+def no_beam():
+    """A `Beam` that keeps everything."""
+    nothing = np.empty((0, 0))
+    return Beam(nothing, nothing, np.inf, NEG_INF, np.empty(0, np.bool_))
+
+
+@njit(cache=True, nogil=True)
 def _collect(best, symbol):
     """List the symbols that have a score, in ascending order; returns their number."""
     count = 0
@@ -92,6 +100,25 @@ def _collect(best, symbol):
             symbol[count] = s
             count += 1
     return count
+
+
+@njit(cache=True, nogil=True)
+def _discard(best, symbol, count, left, right, width, least):
+    """Remove the symbols outside the beam from `best` and the list; returns the new number."""
+    top = NEG_INF
+    for t in range(count):
+        s = symbol[t]
+        top = max(top, best[s] + left[s] + right[s])
+    cut = max(top - width, least)
+    kept = 0
+    for t in range(count):
+        s = symbol[t]
+        if best[s] + left[s] + right[s] >= cut:
+            symbol[kept] = s
+            kept += 1
+        else:
+            best[s] = NEG_INF
+    return kept
 
 
 @njit(cache=True, nogil=True)
@@ -109,13 +136,17 @@ def _store(i, best, symbol, inside, right_number, score, low, high, width):
 
 
 @njit(cache=True, nogil=True)
-def _extend_row(i, j, n, symbol, inside, left_number, slot, slots, score, row, size):
+def _extend_row(
+    i, j, n, first, symbol, inside, left_number, slot, slots, score, number, row, size
+):
     """Enter the left children of cell (i, j) into their row.
 
     Args:
         i, j, n: start and end of the cell, number of tokens.
+        first: number of the cell's first item.
         symbol, inside: the items of the cell.
-        left_number, slot, slots, score: see `RuleArrays` and `Rows`; `slot` [L] of this row.
+        left_number, slot, slots, score, number: see `RuleArrays` and `Rows`; `slot` [L] is of this
+            row.
         row: the slots of this row.
         size [2]: number of slots and scores of all rows.
 
@@ -142,12 +173,13 @@ def _extend_row(i, j, n, symbol, inside, left_number, slot, slots, score, row, s
             size[1] += width
             added += 1
         score[slots[x].start + j] = inside[t]
+        number[slots[x].start + j] = first + t
         slots[x].high = j
     return added
 
 
 @njit(cache=True, nogil=True)
-def inside_chart(n, lex_ptr, lex_symbol, lex_logp, rules, stop):
+def inside_chart(n, lex_ptr, lex_symbol, lex_logp, rules, beam, stop):
     """Fill the chart of a sentence of n tokens.
 
     Args:
@@ -155,6 +187,7 @@ def inside_chart(n, lex_ptr, lex_symbol, lex_logp, rules, stop):
         lex_ptr [n+1] int64, lex_symbol int32, lex_logp float64: the tag states of each token with
             log P(word | tag).
         rules: a `RuleArrays`.
+        beam: a `Beam`; `no_beam()` for an exact chart.
         stop [1]: nonzero to stop early, with an incomplete chart.
 
     Returns:
@@ -164,10 +197,12 @@ def inside_chart(n, lex_ptr, lex_symbol, lex_logp, rules, stop):
     left_children = rules.left_symbol.shape[0]
     cells = n * (n + 1) // 2
     cell_ptr = np.zeros(cells + 1, np.int64)
-    item_symbol, item_inside = np.empty(400 * cells, np.int32), np.empty(400 * cells, np.float64)
+    room = 16 * cells + 1024
+    item_symbol, item_inside = np.empty(room, np.int32), np.empty(room, np.float64)
     items = 0
     slot = np.full((n, left_children), -1, np.int32)
-    slots, left_score, size = np.empty(1024, SLOT), np.empty(64 * n * n), np.zeros(2, np.int64)
+    slots, size = np.empty(1024, SLOT), np.zeros(2, np.int64)
+    left_score, left_item = np.empty(16 * n * n + 1024), np.empty(16 * n * n + 1024, np.int32)
     row, row_count = np.empty((n, left_children), np.int32), np.zeros(n, np.int64)
     column = new_column(rules.right_symbol.shape[0], n + 1)
     best, symbols = np.full(rules.category.shape[0], NEG_INF), np.empty_like(rules.category)
@@ -178,8 +213,16 @@ def inside_chart(n, lex_ptr, lex_symbol, lex_logp, rules, stop):
         for i in range(j - 1, -1, -1):
             if stop[0]:
                 break
+            cell = cell_index(i, j)
+            if beam.is_open.shape[0] > 0 and not beam.is_open[cell]:
+                cell_ptr[cell + 1] = items
+                continue
             _apply_rules(best, base, row[i, : row_count[i]], slots, left_score, column, rules)
             count = _collect(best, symbols)
+            if beam.left.shape[0] > 0:
+                count = _discard(
+                    best, symbols, count, beam.left[i], beam.right[j], beam.width, beam.least
+                )
             item_symbol = grow(item_symbol, items + count)
             item_inside = grow(item_inside, items + count)
             item_symbol[items : items + count] = symbols[:count]
@@ -191,11 +234,13 @@ def inside_chart(n, lex_ptr, lex_symbol, lex_logp, rules, stop):
             if j < n:
                 slots = grow(slots, size[0] + count)
                 left_score = grow(left_score, size[1] + count * (n - 1 - i))
+                left_item = grow(left_item, size[1] + count * (n - 1 - i))
                 row_count[i] += _extend_row(
-                    i, j, n, symbol, inside, rules.left_number, slot[i], slots, left_score,
-                    row[i, row_count[i] :], size,
+                    i, j, n, items, symbol, inside, rules.left_number, slot[i], slots, left_score,
+                    left_item, row[i, row_count[i] :], size,
                 )
             items += count
-            cell_ptr[cell_index(i, j) + 1] = items
+            cell_ptr[cell + 1] = items
         clear_column(column)
-    return Chart(cell_ptr, item_symbol[:items], item_inside[:items], Rows(slot, slots, left_score))
+    rows = Rows(slot, slots, left_score, left_item)
+    return Chart(cell_ptr, item_symbol[:items], item_inside[:items], rows)

@@ -5,48 +5,78 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 from math import log
+from typing import Any
+
+import numpy as np
 
 from rnnparse.array_invariants import trusted
 from rnnparse.errors import OutOfMemoryError
+from rnnparse.grammar.coarse import coarse_grammar
 from rnnparse.grammar.grammar import Grammar
-from rnnparse.inference.decode_kernel import best_forest
+from rnnparse.inference.decode_kernel import (
+    CoarseSearch,
+    Limits,
+    Sentence,
+    exact_forest,
+    first_window,
+    pruned_forest,
+)
+from rnnparse.inference.division import join, place_to_divide
+from rnnparse.inference.figure_of_merit import Neighbours
 from rnnparse.inference.forest import Forest
-from rnnparse.inference.rules import rule_arrays
+from rnnparse.inference.rule_classes import rule_classes
+from rnnparse.inference.rules import RuleArrays, rule_arrays
+from rnnparse.inference.search import Deadline, Search, limits_for, wide_limits
 from rnnparse.threads import Abandoned, apart, stop_flag
 
 WINDOW_FACTOR = 1.7
+LONGEST_WIDE = 120  # tokens, most for a wide search, whose time grows with the cube of the length
+LONGEST_EXACT = 60  # tokens, most for an exact search after a pruned one has found no tree
+LONGEST_IN_HASTE = 20  # tokens of the parts of a sentence that has spent its time
 SHOWN = 6  # tokens of a sentence in a message
 EFFORT = 50  # derivations per token and tree; newspaper text needs at most 8
 
 
-def first_window(n: int, k: int) -> float:
+def likely_window(n: int, k: int) -> float:
     """An estimate of how far (in nats) the k-th best tree of n tokens lies below the best."""
     return 0.5 + 36.0 * log(k) / (n + 4)
 
 
 @dataclass(frozen=True)
 class Parse:
-    """The k best trees of a sentence; `glued` if the grammar cannot span it."""
+    """The k best trees of a sentence.
+
+    Attributes:
+        forest: the trees.
+        glued: whether the root joins partial trees, because the grammar cannot span the sentence
+            or because it was divided.
+        divided: whether the sentence was parsed in parts; then there is one tree.
+    """
 
     forest: Forest
     glued: bool
+    divided: bool = False
 
 
 class Decoder:
-    """Exact k-best parsing with a grammar. Threads may share a decoder.
+    """K-best parsing with a grammar. Threads may share a decoder.
 
     Args:
         grammar: rules, lexicon and heads.
+        search: how far to search, and the budget of a sentence.
     """
 
-    def __init__(self, grammar: Grammar) -> None:
+    def __init__(self, grammar: Grammar, search: Search | None = None) -> None:
         self.grammar = grammar
+        self.search = search or Search()
         self._rules = rule_arrays(grammar.pcfg)
         self._heads = grammar.heads.compile(grammar.pcfg.categories).arrays
+        self._coarse = None if self.search.exact else coarse_search(grammar, self._rules)
+        self._least = -np.inf if grammar.closing is None else grammar.closing.threshold
 
     @apart
     def parse(self, tokens: Sequence[str], k: int) -> Parse:
-        """The k best distinct trees of a sentence; fewer if the grammar has fewer.
+        """The k best distinct trees of a sentence; fewer if the search finds fewer.
 
         Args:
             tokens: at least one token, escaped as in trees.
@@ -58,34 +88,79 @@ class Decoder:
         """
         if not tokens or k < 1:
             raise ValueError(f"cannot list the {k} best trees of {len(tokens)} tokens")
+        stop = stop_flag()
         try:
-            return self._parse(tokens, k)
+            with Deadline(self.search.max_seconds, stop) as deadline:
+                parse = self._parse(tokens, k, self.search.longest, deadline.flag)
+            if parse is None and not stop[0]:
+                parse = self._divided(tokens, LONGEST_IN_HASTE, stop)
         except MemoryError:
             start = " ".join(tokens[:SHOWN])
             raise OutOfMemoryError(
                 f"out of memory at the sentence of {len(tokens)} tokens that begins with: {start}"
             ) from None
-
-    def _parse(self, tokens: Sequence[str], k: int) -> Parse:
-        stop = stop_flag()
-        emissions = self.grammar.lexicon.emissions(tokens)
-        (cat, left, right, start, end, root), logp, glued = best_forest(
-            len(tokens),
-            k,
-            emissions.ptr,
-            emissions.symbol,
-            emissions.logp,
-            self._rules,
-            first_window(len(tokens), k),
-            WINDOW_FACTOR,
-            EFFORT * k * (len(tokens) + 10),
-            len(self.grammar.pcfg.categories),
-            self._heads,
-            stop,
-        )
-        if stop[0]:
+        if parse is None:
             raise Abandoned
-        forest = trusted(
-            Forest, cat=cat, left=left, right=right, start=start, end=end, root=root, logp=logp
-        )
-        return Parse(forest, glued)
+        return parse
+
+    def _parse(self, tokens: Sequence[str], k: int, longest: int, stop: np.ndarray) -> Parse | None:
+        """The k best trees, or None once `stop` is set; in parts if longer than `longest`."""
+        n = len(tokens)
+        if n > longest:
+            return self._divided(tokens, longest, stop)
+        emissions = self.grammar.lexicon.emissions(tokens)
+        sentence = Sentence(emissions.ptr, emissions.symbol, emissions.logp)
+        window = first_window(likely_window(n, k), WINDOW_FACTOR, EFFORT * k * (n + 10))
+        about = (window, len(self.grammar.pcfg.categories), self._heads, stop)
+        for limits in self._all_limits(n):
+            nodes, logp = pruned_forest(k, sentence, self._rules, self._coarse, limits, *about)
+            if len(logp) or stop[0]:
+                return None if stop[0] else Parse(_forest(nodes, logp), False)
+        if n > LONGEST_EXACT and not self.search.exact:
+            return self._divided(tokens, n - 1, stop)
+        nodes, logp, glued = exact_forest(k, sentence, self._rules, *about)
+        return None if stop[0] else Parse(_forest(nodes, logp), glued)
+
+    def _all_limits(self, n: int) -> list[Limits]:
+        """The limits of pruned searches to try in turn."""
+        if self.search.exact:
+            return []
+        wide = [wide_limits(n)] if LONGEST_EXACT < n <= LONGEST_WIDE else []
+        return [limits_for(n, self._least), *wide]
+
+    def _divided(self, tokens: Sequence[str], longest: int, stop: np.ndarray) -> Parse | None:
+        """The tree of a sentence parsed in parts of at most `longest` tokens."""
+        pending, parts = [tokens], []
+        while pending:
+            part = pending.pop()
+            if len(part) > longest:
+                place = place_to_divide(part)
+                pending.extend((part[place:], part[:place]))
+                continue
+            parse = self._parse(part, 1, longest, stop)
+            if parse is None:
+                return None
+            parts.append((parse.forest, len(part)))
+        forest = join([f for f, _ in parts], [size for _, size in parts], self.grammar)
+        return Parse(forest, True, True)
+
+
+def coarse_search(grammar: Grammar, rules: RuleArrays) -> CoarseSearch:
+    pcfg, closing = grammar.pcfg, grammar.closing
+    coarse = coarse_grammar(pcfg, grammar.lexicon.states())
+    return CoarseSearch(
+        rule_arrays(coarse.pcfg),
+        rule_classes(pcfg, rules, coarse.pcfg, coarse.coarse),
+        Neighbours(coarse.tag_number, coarse.begins, coarse.ends, coarse.transitions),
+        coarse.state_weight,
+        coarse.tag_weight,
+        coarse.tag_code,
+        np.empty(0, np.float32) if closing is None else closing.weights,
+    )
+
+
+def _forest(nodes: Any, logp: np.ndarray) -> Forest:
+    cat, left, right, start, end, root = nodes
+    return trusted(
+        Forest, cat=cat, left=left, right=right, start=start, end=end, root=root, logp=logp
+    )

@@ -56,7 +56,7 @@ def glue_graph(n, chart, rules, best, threshold):
     top = rules.category[rules.root]
     for i in range(n + 1):
         outside = 0.0 if i == 0 else NEG_INF
-        add_vertex(graph.vertices, graph.size, outside, top, i > 0)
+        add_vertex(graph.vertices, graph.size, outside, -1, top, i > 0)
     for i in range(n):
         above = graph.vertices[i].outside + PENALTY
         for j in range(i + 1, n + 1):
@@ -75,6 +75,6 @@ def glue_graph(n, chart, rules, best, threshold):
                 )
                 rest = graph.vertices[j]
                 rest.outside = max(rest.outside, above + chart.inside[item])
-                add_edge(graph.edges, graph.size, PENALTY, i, piece, j, False)
+                add_edge(graph.edges, graph.size, PENALTY, i, piece, j, -1, False)
         end_cell(graph, i, n, True)
     return graph, pruned

@@ -12,6 +12,7 @@ from rnnparse.inference.arrays import grow
 VERTEX = np.dtype(
     [
         ("outside", np.float64),  # max-outside log probability
+        ("symbol", np.int32),  # -1 for glue
         ("category", np.int32),
         ("partial", np.bool_),  # whether it is an intermediate symbol
         # State of the enumeration of trees:
@@ -28,6 +29,7 @@ EDGE = np.dtype(
         ("left", np.int32),
         ("right", np.int32),  # -1 in a unary edge
         ("next", np.int32),  # of a unary edge, another one above the same child, or -1
+        ("rule", np.int32),  # number in `RuleArrays.binary` or `.unary`
         ("link", np.bool_),
     ],
     align=True,
@@ -70,6 +72,24 @@ def new_graph(n, items):
 
 
 @njit(cache=True, nogil=True)
+def root_graph(n, items, root, rules):
+    """A graph with the root vertex alone; without any vertex if `root` is -1.
+
+    Args:
+        n, items: as for `new_graph`.
+        root: the root's item.
+        rules: the `RuleArrays`.
+    """
+    graph = new_graph(n, items)
+    if root >= 0:
+        add_vertex(
+            graph.vertices, graph.size, 0.0, rules.root, rules.category[rules.root], False
+        )
+        graph.vertex_of[root] = 0
+    return graph
+
+
+@njit(cache=True, nogil=True)
 def with_room(graph, edges, vertices):
     """The graph, with room for so many edges and vertices in total."""
     return Graph(
@@ -82,11 +102,12 @@ def with_room(graph, edges, vertices):
 
 
 @njit(cache=True, nogil=True)
-def add_vertex(vertices, size, outside, category, partial):
+def add_vertex(vertices, size, outside, symbol, category, partial):
     """Add a vertex if there is room; returns its number."""
     new = size[VERTICES]
     vertex = vertices[new]
     vertex.outside = outside
+    vertex.symbol = symbol
     vertex.category = category
     vertex.partial = partial
     vertex.first = -1
@@ -97,7 +118,7 @@ def add_vertex(vertices, size, outside, category, partial):
 
 
 @njit(cache=True, nogil=True)
-def add_edge(edges, size, logp, parent, left, right, link):
+def add_edge(edges, size, logp, parent, left, right, rule, link):
     """Add an edge if there is room."""
     edge = edges[size[EDGES]]
     edge.logp = logp
@@ -105,6 +126,7 @@ def add_edge(edges, size, logp, parent, left, right, link):
     edge.left = left
     edge.right = right
     edge.next = -1
+    edge.rule = rule
     edge.link = link
     size[EDGES] += 1
 

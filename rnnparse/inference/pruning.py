@@ -10,7 +10,7 @@ from __future__ import annotations
 import numpy as np
 
 from rnnparse.compiled import njit
-from rnnparse.inference.chart import NEG_INF, cell_index, clear_column, find_item, new_column
+from rnnparse.inference.chart import NEG_INF, cell_index, clear_column, new_column
 from rnnparse.inference.hypergraph import EDGES, VERTICES, add_edge, add_vertex, end_cell, with_room
 
 
@@ -24,7 +24,7 @@ def reach(item, outside, symbol, category, partial, vertex_of, vertices, size):
     v = np.int64(vertex_of[item])
     if v < 0:
         s = symbol[item]
-        v = add_vertex(vertices, size, outside, category[s], partial[s])
+        v = add_vertex(vertices, size, outside, s, category[s], partial[s])
         vertex_of[item] = v
         return v, True
     if outside > vertices[v].outside:
@@ -34,24 +34,32 @@ def reach(item, outside, symbol, category, partial, vertex_of, vertices, size):
 
 
 @njit(cache=True, nogil=True)
-def _list_alive(first, last, vertex_of, alive):
-    """List the items of a cell that have a vertex; returns their number."""
+def list_alive(items, symbol, vertex_of, item_of, alive):
+    """List the items of a cell that have a vertex, and enter all items of the cell in `item_of`.
+
+    Returns:
+        The number of items listed; if 0, `item_of` is not touched.
+    """
     count = 0
-    for item in range(first, last):
+    for item in items:
         if vertex_of[item] >= 0:
             alive[count] = item
             count += 1
+    if count > 0:
+        for item in items:
+            item_of[symbol[item]] = item
     return count
 
 
 @njit(cache=True, nogil=True)
-def _push_unary(
-    cell, threshold, cell_ptr, symbol, inside, unary_ptr, unary, category, partial, alive, count,
+def push_unary(
+    threshold, symbol, inside, item_of, unary_ptr, unary, category, partial, alive, count,
     vertex_of, vertices, size,
 ):
     """Push outside scores down the unary rules of one cell, to their fixed point.
 
     Args:
+        item_of [S]: the cell's item of each symbol, or -1.
         alive, count: the items with a vertex; items that get one are added.
 
     Returns:
@@ -64,8 +72,8 @@ def _push_unary(
             s, above = symbol[alive[a]], vertices[vertex_of[alive[a]]].outside
             a += 1
             for u in range(unary_ptr[s], unary_ptr[s + 1]):
-                child = find_item(cell_ptr, symbol, cell, unary[u].child)
-                if child < 0:
+                child = item_of[unary[u].child]
+                if child < 0 or inside[child] == NEG_INF:
                     continue
                 outside = above + unary[u].logp
                 if outside + inside[child] < threshold:
@@ -84,66 +92,68 @@ def _push_unary(
 
 
 @njit(cache=True, nogil=True)
-def _unary_edges(
-    cell, threshold, cell_ptr, symbol, inside, unary_ptr, unary, alive, vertex_of, vertices,
-    edges, size,
+def unary_edges(
+    threshold, symbol, inside, item_of, unary_ptr, unary, alive, vertex_of, vertices, edges, size
 ):
     """List the unary edges kept in a cell; returns False if there is no room."""
     for parent in alive:
         s, v = symbol[parent], vertex_of[parent]
         for u in range(unary_ptr[s], unary_ptr[s + 1]):
-            child = find_item(cell_ptr, symbol, cell, unary[u].child)
+            child = item_of[unary[u].child]
             if child < 0 or vertices[v].outside + unary[u].logp + inside[child] < threshold:
                 continue
             if size[EDGES] == edges.shape[0]:
                 return False
-            add_edge(edges, size, unary[u].logp, v, vertex_of[child], -1, unary[u].link)
+            add_edge(edges, size, unary[u].logp, v, vertex_of[child], -1, u, unary[u].link)
     return True
 
 
 @njit(cache=True, nogil=True)
 def _binary_edges(
-    i, j, threshold, cell_ptr, symbol, slot, slots, left_score, score, low, high, width,
-    binary_ptr, binary, left_symbol, right_symbol, category, partial, alive,
-    vertex_of, vertices, edges, size,
+    threshold, symbol, slot, slots, left_score, left_item, score, right_item, low, high, width,
+    binary_ptr, binary, category, partial, alive, vertex_of, vertices, edges, size,
 ):
-    """List the binary edges kept in cell (i, j) and push outside scores to their children.
-
-    Scores of children come from the row and the column; only for the few kept edges, the items of
-    the children are searched.
+    """List the binary edges kept in a cell and push outside scores to their children.
 
     Returns:
         Whether there was room, and whether anything was pruned.
     """
     pruned = False
     for parent in alive:
-        v, s = vertex_of[parent], symbol[parent]
+        v, s, left_child, x = vertex_of[parent], symbol[parent], -1, -1
+        above = vertices[v].outside
         for r in range(binary_ptr[s], binary_ptr[s + 1]):
-            x, b = slot[binary[r].left], np.int64(binary[r].right)
+            if binary[r].left != left_child:
+                left_child = binary[r].left
+                x = slot[left_child]
             if x < 0:
                 continue
-            here, start = vertices[v].outside + binary[r].logp, slots[x].start
-            for k in range(max(slots[x].low, low[b]), min(slots[x].high, high[b]) + 1):
+            b = np.int64(binary[r].right)
+            first, last = max(slots[x].low, low[b]), min(slots[x].high, high[b])
+            if first > last:
+                continue
+            here, start = above + binary[r].logp, slots[x].start
+            for k in range(first, last + 1):
                 one, other = left_score[start + k], score[b * width + k]
                 if here + one + other < threshold:
                     pruned |= one + other > NEG_INF
                     continue
                 if size[EDGES] == edges.shape[0] or size[VERTICES] + 2 > vertices.shape[0]:
                     return False, pruned
-                left = find_item(cell_ptr, symbol, cell_index(i, k), left_symbol[binary[r].left])
-                right = find_item(cell_ptr, symbol, cell_index(k, j), right_symbol[b])
                 left, _ = reach(
-                    left, here + other, symbol, category, partial, vertex_of, vertices, size
+                    left_item[start + k], here + other, symbol, category, partial, vertex_of,
+                    vertices, size,
                 )
                 right, _ = reach(
-                    right, here + one, symbol, category, partial, vertex_of, vertices, size
+                    right_item[b * width + k], here + one, symbol, category, partial, vertex_of,
+                    vertices, size,
                 )
-                add_edge(edges, size, binary[r].logp, v, left, right, False)
+                add_edge(edges, size, binary[r].logp, v, left, right, r, False)
     return True, pruned
 
 
 @njit(cache=True, nogil=True)
-def _load_column(j, cell_ptr, symbol, inside, right_number, score, low, high, width):
+def _load_column(j, cell_ptr, symbol, inside, right_number, score, item, low, high, width):
     """Enter the right children that end at j."""
     for k in range(j):
         cell = cell_index(k, j)
@@ -151,53 +161,63 @@ def _load_column(j, cell_ptr, symbol, inside, right_number, score, low, high, wi
             b = np.int64(right_number[symbol[t]])
             if b >= 0:
                 score[b * width + k] = inside[t]
+                item[b * width + k] = t
                 low[b] = min(low[b], k)
                 high[b] = k
 
 
 @njit(cache=True, nogil=True)
-def _cell_edges(i, j, chart, rules, column, alive, threshold, graph):
-    """The edges kept in cell (i, j).
+def room_after(graph, edges_before, room):
+    """The room that edges and vertices need after a cell that may have had too little.
+
+    Without enough room the cell's edges are removed again.
+    """
+    edge_room, vertex_room = graph.edges.shape[0], graph.vertices.shape[0]
+    if not room:
+        if graph.size[EDGES] == edge_room:
+            edge_room += 1
+        else:
+            vertex_room += 1
+        graph.size[EDGES] = edges_before
+    return edge_room, vertex_room
+
+
+@njit(cache=True, nogil=True)
+def _cell_edges(i, j, chart, items, rules, column, item_of, alive, threshold, graph):
+    """The edges kept in cell (i, j), whose items are given.
 
     Returns:
         The room that edges and vertices need, whether there was enough (if not, the call can be
         repeated), and whether anything was pruned.
     """
-    edge_room, vertex_room = graph.edges.shape[0], graph.vertices.shape[0]
-    cell = cell_index(i, j)
-    count = _list_alive(chart.cell_ptr[cell], chart.cell_ptr[cell + 1], graph.vertex_of, alive)
-    if count == 0:
-        return edge_room, vertex_room, True, False
     before = graph.size[EDGES]
-    count, pruned = _push_unary(
-        cell, threshold, chart.cell_ptr, chart.symbol, chart.inside, rules.unary_ptr, rules.unary,
+    count = list_alive(items, chart.symbol, graph.vertex_of, item_of, alive)
+    if count == 0:
+        return *room_after(graph, before, True), True, False
+    count, pruned = push_unary(
+        threshold, chart.symbol, chart.inside, item_of, rules.unary_ptr, rules.unary,
         rules.category, rules.partial, alive, count, graph.vertex_of, graph.vertices, graph.size,
     )
     room = count >= 0
     if room:
-        room = _unary_edges(
-            cell, threshold, chart.cell_ptr, chart.symbol, chart.inside, rules.unary_ptr,
-            rules.unary, alive[:count], graph.vertex_of, graph.vertices, graph.edges, graph.size,
+        room = unary_edges(
+            threshold, chart.symbol, chart.inside, item_of, rules.unary_ptr, rules.unary,
+            alive[:count], graph.vertex_of, graph.vertices, graph.edges, graph.size,
         )
     if room and j - i > 1:
         room, cut = _binary_edges(
-            i, j, threshold, chart.cell_ptr, chart.symbol,
-            chart.rows.slot[i], chart.rows.slots, chart.rows.score,
-            column.score, column.low, column.high, column.width,
-            rules.binary_ptr, rules.binary, rules.left_symbol, rules.right_symbol,
-            rules.category, rules.partial, alive[:count],
+            threshold, chart.symbol,
+            chart.rows.slot[i], chart.rows.slots, chart.rows.score, chart.rows.item,
+            column.score, column.item, column.low, column.high, column.width,
+            rules.binary_ptr, rules.binary, rules.category, rules.partial, alive[:count],
             graph.vertex_of, graph.vertices, graph.edges, graph.size,
         )
         pruned |= cut
+    for item in items:
+        item_of[chart.symbol[item]] = -1
     if room:
         end_cell(graph, i, j, False)
-    else:
-        if graph.size[EDGES] == edge_room:
-            edge_room += 1
-        else:
-            vertex_room += 1
-        graph.size[EDGES] = before
-    return edge_room, vertex_room, room, pruned
+    return *room_after(graph, before, room), room, pruned
 
 
 @njit(cache=True, nogil=True)
@@ -217,19 +237,22 @@ def prune(n, chart, rules, graph, threshold, stop):
     """
     pruned = False
     alive = np.empty(rules.category.shape[0], np.int64)
+    item_of = np.full(rules.category.shape[0], -1, np.int64)
     column = new_column(rules.right_symbol.shape[0], n + 1)
+    all_items = np.arange(chart.symbol.shape[0])
     for j in range(n, 0, -1):
         _load_column(
             j, chart.cell_ptr, chart.symbol, chart.inside, rules.right_number,
-            column.score, column.low, column.high, column.width,
+            column.score, column.item, column.low, column.high, column.width,
         )
         for i in range(j):
             if stop[0]:
                 return graph, pruned
-            room = False
+            cell, room = cell_index(i, j), False
+            items = all_items[chart.cell_ptr[cell] : chart.cell_ptr[cell + 1]]
             while not room:
                 edges, vertices, room, cut = _cell_edges(
-                    i, j, chart, rules, column, alive, threshold, graph
+                    i, j, chart, items, rules, column, item_of, alive, threshold, graph
                 )
                 pruned |= cut
                 graph = with_room(graph, edges, vertices)

@@ -77,6 +77,13 @@ def rule_arrays(grammar: Pcfg) -> RuleArrays:
     )
 
 
+def chain_offsets(rules: RuleArrays) -> np.ndarray:
+    """[S+1] int64: offsets of `closure_parent` by the symbol below, for all symbols."""
+    chains = np.zeros(len(rules.category), np.int64)
+    chains[rules.closure_symbol] = np.diff(rules.closure_ptr.astype(np.int64))
+    return np.append(0, np.cumsum(chains))
+
+
 def _unary_by_parent(grammar: Pcfg) -> dict[str, np.ndarray]:
     parent, child = grammar.unary.T
     order = np.lexsort((child, parent))

@@ -33,7 +33,7 @@ if TYPE_CHECKING:
     from nltk.tree import Tree
 
 PAIR_COUNT = 3  # category pairs of fewer nodes in the training targets share the back-off weights
-VERSION = 3  # of the cached lists: raise it when the same grammar gives other lists
+VERSION = 4  # of the cached lists: raise it when the same grammar gives other lists
 
 
 @dataclass(frozen=True)

@@ -99,7 +99,7 @@ def _grammar(
             unary.setdefault((child, parent), True)
     ordered = sorted(unary)
     return Pcfg(
-        symbols=("TOP", *(f"s{i}" for i in range(1, size))),
+        symbols=("TOP", *(_name(i, c) for i, c in enumerate(category[1:].tolist(), start=1))),
         categories=CATEGORIES,
         category=category.astype(np.int32),
         binary=np.array(binary, np.int32).reshape(-1, 3),
@@ -108,6 +108,13 @@ def _grammar(
         unary_logp=logp(len(ordered)),
         link=np.array([unary[rule] for rule in ordered], np.bool_),
     )
+
+
+def _name(number: int, category: int) -> str:
+    """A symbol's name; intermediate ones have sisters, which some of them share."""
+    if category < 4:
+        return f"{CATEGORIES[category]}^{number}"
+    return f"@{CATEGORIES[category - 4]}^{number}|{number % 2}<"
 
 
 def world_of(

@@ -11,9 +11,8 @@ from hypothesis import assume, given
 from hypothesis import strategies as st
 
 from rnnparse.inference.chart import Chart, cell_index, find_item
-from rnnparse.inference.cky import inside_chart
-from rnnparse.inference.decode_kernel import _root_graph
-from rnnparse.inference.hypergraph import CELLS, EDGES, Graph
+from rnnparse.inference.cky import inside_chart, no_beam
+from rnnparse.inference.hypergraph import CELLS, EDGES, Graph, root_graph
 from rnnparse.inference.pruning import prune
 from rnnparse.inference.rules import rule_arrays
 from tests.inference.brute import Item, TooManyTrees, Twin
@@ -24,7 +23,8 @@ GO_ON = np.zeros(1, np.uint8)
 
 def filled(world: World) -> Chart:
     e = world.emissions
-    return inside_chart(len(e.ptr) - 1, e.ptr, e.symbol, e.logp, rule_arrays(world.pcfg), GO_ON)
+    rules = rule_arrays(world.pcfg)
+    return inside_chart(len(e.ptr) - 1, e.ptr, e.symbol, e.logp, rules, no_beam(), GO_ON)
 
 
 def spans(n: int) -> list[tuple[int, int]]:
@@ -79,7 +79,8 @@ def test_a_chain_starts_from_a_tag_and_not_from_another_chain() -> None:
 def pruned(world: World, chart: Chart, root: int, threshold: float) -> tuple[Graph, bool]:
     rules = rule_arrays(world.pcfg)
     n = len(world.tokens)
-    return prune(n, chart, rules, _root_graph(n, chart, rules, root), threshold, GO_ON)
+    graph = root_graph(n, len(chart.symbol), root, rules)
+    return prune(n, chart, rules, graph, threshold, GO_ON)
 
 
 @random_tests

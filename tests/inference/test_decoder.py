@@ -12,10 +12,11 @@ from nltk.tree import Tree
 
 from rnnparse.grammar.annotate import SPLITS, Annotator, Rule
 from rnnparse.grammar.grammar import Grammar, estimate
-from rnnparse.inference.decode_kernel import best_forest
+from rnnparse.inference.decode_kernel import exact_forest, pruned_forest
 from rnnparse.inference.decoder import Decoder, Parse
 from rnnparse.inference.forest import candidate_tree
 from rnnparse.inference.glue import PENALTY
+from rnnparse.inference.search import Search
 from rnnparse.trees.heads import HeadTable
 from tests.grammar.small import trees
 from tests.inference.brute import Twin, as_tree
@@ -45,7 +46,7 @@ def test_lists_of_a_real_grammar_against_brute_force(tiny: Grammar, text: str) -
     twin = Twin(tiny.pcfg, tiny.lexicon.emissions(tokens), most=200_000)
     scored_trees, glued = twin.best_trees()
     best = [(p, as_tree(t, tiny.pcfg.categories, tokens).pformat(1 << 30)) for p, t in scored_trees]
-    decoder = Decoder(tiny)
+    decoder = Decoder(tiny, Search(exact=True))
     for k in (1, 2, 7, 50):
         parse = decoder.parse(tokens, k)
         got = listed(tiny, parse, tokens)
@@ -80,7 +81,7 @@ def own_score(grammar: Grammar, annotator: Annotator, tree: Tree) -> float:
 def test_training_trees_score_no_more_than_the_best_tree(grammar: Grammar) -> None:
     treebank = trees(60)
     annotator = Annotator(grammar.heads, SPLITS, 3, treebank)
-    decoder = Decoder(grammar)
+    decoder = Decoder(grammar, Search(exact=True))
     better = 0
     for tree in treebank:
         parse = decoder.parse(tree.leaves(), 200)
@@ -97,7 +98,7 @@ def test_training_trees_score_no_more_than_the_best_tree(grammar: Grammar) -> No
 
 @pytest.mark.parametrize("tokens", [["gladly"], ["!?"], NONSENSE, NONSENSE * 5])
 def test_sentences_without_a_tree_are_glued(grammar: Grammar, tokens: list[str]) -> None:
-    decoder = Decoder(grammar)
+    decoder = Decoder(grammar, Search(exact=True))
     for k in (1, 20):
         parse = decoder.parse(tokens, k)
         assert parse.glued
@@ -155,7 +156,7 @@ def test_threads_share_a_decoder(grammar: Grammar) -> None:
             assert all(same(a, b) for a, b in zip(alone, together, strict=True))
 
 
-def test_everything_runs_in_one_compiled_kernel(grammar: Grammar) -> None:
+def test_everything_runs_in_two_compiled_kernels(grammar: Grammar) -> None:
     decoders = [
         Decoder(grammar),
         Decoder(Grammar.from_arrays(grammar.to_arrays())),
@@ -166,13 +167,13 @@ def test_everything_runs_in_one_compiled_kernel(grammar: Grammar) -> None:
         for tokens in [["word"], *sentences(), NONSENSE]:
             for k in (1, 5):
                 decoder.parse(tokens, k)
-    assert len(best_forest.signatures) == 1
+    assert len(exact_forest.signatures) == len(pruned_forest.signatures) == 1
 
 
 @pytest.mark.slow
 def test_a_sentence_of_300_tokens_has_trees(grammar: Grammar) -> None:
     tokens = [token for tree in trees(60, "dev") for token in tree.leaves()[:-1]][:300]
-    parse = Decoder(grammar).parse(tokens, 20)
+    parse = Decoder(grammar, Search(exact=True)).parse(tokens, 20)
     parsed = [Tree.fromstring(text) for _, text in listed(grammar, parse, tokens)]
     assert len(parsed) == 20
     assert all(tree.leaves() == tokens for tree in parsed)

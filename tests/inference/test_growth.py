@@ -7,12 +7,12 @@ from nltk.tree import Tree
 
 from rnnparse.grammar.grammar import estimate
 from rnnparse.inference.chart import cell_index, find_item
-from rnnparse.inference.cky import inside_chart
-from rnnparse.inference.decode_kernel import _root_graph
+from rnnparse.inference.cky import inside_chart, no_beam
 from rnnparse.inference.decoder import Decoder
-from rnnparse.inference.hypergraph import EDGES, VERTICES
+from rnnparse.inference.hypergraph import EDGES, VERTICES, root_graph
 from rnnparse.inference.pruning import prune
 from rnnparse.inference.rules import rule_arrays
+from rnnparse.inference.search import Search
 from rnnparse.trees.heads import HeadTable
 
 LABELS = 5000
@@ -24,9 +24,10 @@ def test_a_cell_of_very_many_edges_grows_the_array_that_lacks_room_and_no_other(
     )
     tokens, stop, rules = ["w", "w"], np.zeros(1, np.uint8), rule_arrays(grammar.pcfg)
     e = grammar.lexicon.emissions(tokens)
-    chart = inside_chart(2, e.ptr, e.symbol, e.logp, rules, stop)
+    chart = inside_chart(2, e.ptr, e.symbol, e.logp, rules, no_beam(), stop)
     root = find_item(chart.cell_ptr, chart.symbol, cell_index(0, 2), rules.root)
-    graph, _ = prune(2, chart, rules, _root_graph(2, chart, rules, root), -1e9, stop)
+    graph = root_graph(2, len(chart.symbol), root, rules)
+    graph, _ = prune(2, chart, rules, graph, -1e9, stop)
     assert graph.size[EDGES] > LABELS and len(graph.edges) < 4 * LABELS
     assert len(graph.vertices) < 2 * max(graph.size[VERTICES], 2048)
-    assert len(Decoder(grammar).parse(tokens, 10**4).forest.root) == LABELS
+    assert len(Decoder(grammar, Search(exact=True)).parse(tokens, 10**4).forest.root) == LABELS

@@ -11,6 +11,7 @@ from hypothesis import strategies as st
 from rnnparse.inference import decoder as decoder_module
 from rnnparse.inference.decoder import Decoder, Parse
 from rnnparse.inference.forest import candidate_tree
+from rnnparse.inference.search import Search
 from tests.inference.brute import TooManyTrees, Twin, as_tree
 from tests.inference.random_grammar import CATEGORIES, World, random_tests, world_of, worlds
 
@@ -54,7 +55,7 @@ def check(got: list[tuple[float, str]], best: list[tuple[float, str]], k: int) -
 @given(worlds(), st.sampled_from(["left", "right"]))
 def test_lists_are_complete_for_every_k(world: World, side: str) -> None:
     best, glued = expected(world)
-    decoder = Decoder(world.grammar())
+    decoder = Decoder(world.grammar(), Search(exact=True))
     for k in (*range(1, 11), 13, 20, 33, 50, 4000):
         parse = decoder.parse(world.tokens, k)
         assert parse.glued == glued
@@ -64,10 +65,11 @@ def test_lists_are_complete_for_every_k(world: World, side: str) -> None:
 def parsed(world: World, k: int, window: float, factor: float) -> list[tuple[float, str]]:
     """The k best trees, with windows of one's own."""
     with (
-        patch.object(decoder_module, "first_window", lambda n, k: window),
+        patch.object(decoder_module, "likely_window", lambda n, k: window),
         patch.object(decoder_module, "WINDOW_FACTOR", factor),
     ):
-        return named(Decoder(world.grammar()).parse(world.tokens, k), world)
+        decoder = Decoder(world.grammar(), Search(exact=True))
+        return named(decoder.parse(world.tokens, k), world)
 
 
 @random_tests
@@ -94,7 +96,7 @@ def test_windows_that_hold_too_much_are_narrowed_to_the_same_list(world: World, 
 def test_a_chain_that_must_repeat_a_category_is_glued() -> None:
     # TOP -> A1 -> B -> A2, where only A2 is a tag: the chain A B A is no tree.
     world = world_of([0, 1, 2, 1], [], [(0, 1), (1, 2), (2, 3)], [[3]])
-    parse = Decoder(world.grammar()).parse(world.tokens, 5)
+    parse = Decoder(world.grammar(), Search(exact=True)).parse(world.tokens, 5)
     assert parse.glued
     assert named(parse, world) == [(-1001.0, "(TOP (A w0))"), (-1002.0, "(TOP (B (A w0)))")]
 
@@ -102,7 +104,7 @@ def test_a_chain_that_must_repeat_a_category_is_glued() -> None:
 def test_a_better_chain_that_repeats_a_category_does_not_hide_a_worse_one() -> None:
     # A1 over B over A2 would be the best way to A1, but only A1 over C is allowed above it.
     world = world_of([0, 1, 2, 1, 3], [], [(0, 1), (1, 2), (2, 3), (1, 4)], [[3, 4]])
-    parse = Decoder(world.grammar()).parse(world.tokens, 5)
+    parse = Decoder(world.grammar(), Search(exact=True)).parse(world.tokens, 5)
     assert named(parse, world) == [(-3.0, "(TOP (A (C w0)))")]
     assert not parse.glued
 
@@ -112,14 +114,14 @@ def test_a_worse_chain_goes_on_where_a_better_one_must_stop() -> None:
     world = world_of([0, 1, 2, 3, 2], [], [(2, 1), (3, 2), (3, 1), (4, 3), (0, 4)], [[1]])
     worse = (world.pcfg.unary == (3, 1)).all(axis=1)
     world.pcfg.unary_logp[worse] = -5.0
-    parse = Decoder(world.grammar()).parse(world.tokens, 5)
+    parse = Decoder(world.grammar(), Search(exact=True)).parse(world.tokens, 5)
     assert named(parse, world) == [(-8.0, "(TOP (B (C (A w0))))")]
 
 
 def test_links_leave_no_node_and_do_not_count_as_a_repetition() -> None:
     # A1 is linked to A2, which is a tag, and rewrites as B as well.
     world = world_of([0, 1, 1, 2], [], [(0, 1), (2, 3)], [[2, 3]], [(1, 2)])
-    parse = Decoder(world.grammar()).parse(world.tokens, 5)
+    parse = Decoder(world.grammar(), Search(exact=True)).parse(world.tokens, 5)
     assert named(parse, world) == [(-3.0, "(TOP (A w0))"), (-4.0, "(TOP (A (B w0)))")]
 
 
@@ -131,7 +133,7 @@ def test_different_annotations_of_one_tree_count_once() -> None:
         [],
         [[1, 2], [1, 2], [5]],
     )
-    parse = Decoder(world.grammar()).parse(world.tokens, 100)
+    parse = Decoder(world.grammar(), Search(exact=True)).parse(world.tokens, 100)
     assert named(parse, world) == [(-5.0, "(TOP (A w0) (A w1) (C w2))")]
 
 

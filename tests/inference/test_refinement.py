@@ -1,0 +1,171 @@
+"""The pruned search: without limits it is exact; with limits its trees are trees of the grammar."""
+
+from __future__ import annotations
+
+import math
+
+import numpy as np
+import pytest
+from hypothesis import assume, given, settings
+from hypothesis import strategies as st
+
+from rnnparse.grammar.coarse import coarse_grammar
+from rnnparse.grammar.coarse_tags import coarse_emissions
+from rnnparse.grammar.grammar import Grammar
+from rnnparse.inference.chart import cell_index, find_item
+from rnnparse.inference.cky import inside_chart, no_beam
+from rnnparse.inference.decode_kernel import (
+    CoarseSearch,
+    Limits,
+    Sentence,
+    _coarse_space,
+    exact_forest,
+    first_window,
+    pruned_forest,
+)
+from rnnparse.inference.decoder import coarse_search
+from rnnparse.inference.rules import rule_arrays
+from tests.grammar.small import trees
+from tests.inference.brute import TooManyTrees, Twin
+from tests.inference.random_grammar import World, random_tests, worlds
+
+GO_ON = np.zeros(1, np.uint8)
+NO_LIMITS = Limits(math.inf, math.inf, math.inf, -math.inf)
+
+
+def sentence_of(world: World) -> Sentence:
+    e = world.emissions
+    return Sentence(e.ptr, e.symbol, e.logp)
+
+
+def lists(world: World, limits: Limits, k: int) -> tuple[list[float], list[float], bool]:
+    """The scores of the trees by pruned and by exact search, and whether the latter are glued."""
+    grammar = world.grammar()
+    rules = rule_arrays(world.pcfg)
+    heads = grammar.heads.compile(world.pcfg.categories).arrays
+    about = (first_window(1.0, 1.7, 100 * k), len(world.pcfg.categories), heads, GO_ON)
+    _, pruned = pruned_forest(
+        k, sentence_of(world), rules, coarse_search(grammar, rules), limits, *about
+    )
+    _, exact, glued = exact_forest(k, sentence_of(world), rules, *about)
+    return pruned.tolist(), exact.tolist(), bool(glued)
+
+
+def assert_exact_without_limits(world: World, k: int) -> None:
+    pruned, exact, glued = lists(world, NO_LIMITS, k)
+    assert pruned == pytest.approx([] if glued else exact, abs=1e-9)
+    try:
+        best, _ = Twin(world.pcfg, world.emissions).best_trees()
+    except TooManyTrees:
+        return
+    if not glued:
+        assert pruned == pytest.approx([score for score, _ in best[:k]], abs=1e-9)
+
+
+@random_tests
+@given(worlds(), st.sampled_from([1, 3, 50]))
+def test_the_search_without_limits_is_exact(world: World, k: int) -> None:
+    assert_exact_without_limits(world, k)
+
+
+@pytest.mark.slow
+@settings(random_tests, max_examples=2000, deadline=None)
+@given(worlds(), st.sampled_from([1, 3, 50]))
+def test_the_search_without_limits_is_exact_for_2000_sentences(world: World, k: int) -> None:
+    assert_exact_without_limits(world, k)
+
+
+@random_tests
+@given(worlds())
+def test_refined_inside_scores_are_at_most_those_of_the_exact_chart(world: World) -> None:
+    rules, sentence = rule_arrays(world.pcfg), sentence_of(world)
+    n = len(sentence.ptr) - 1
+    chart = inside_chart(
+        n, sentence.ptr, sentence.symbol, sentence.logp, rules, no_beam(), GO_ON
+    )
+    assume(find_item(chart.cell_ptr, chart.symbol, cell_index(0, n), rules.root) >= 0)
+    coarse = coarse_search(world.grammar(), rules)
+    graph, refined = _coarse_space(sentence, rules, coarse, NO_LIMITS, GO_ON)
+    for c, cell in enumerate(graph.cells[: graph.size[0]]):
+        place = cell_index(int(cell["start"]), int(cell["end"]))
+        possible = refined.possible[refined.possible_ptr[c + 1] : refined.possible_ptr[c]]
+        assert len(set(possible.tolist())) == len(possible)
+        for item in possible.tolist():
+            exact = find_item(chart.cell_ptr, chart.symbol, place, refined.symbol[item])
+            # They are equal, unless the best chain of an item repeats a category of all above it.
+            assert refined.inside[item] <= chart.inside[exact] + 1e-9
+    root = find_item(chart.cell_ptr, chart.symbol, cell_index(0, n), rules.root)
+    assert refined.symbol[refined.root] == rules.root
+    assert refined.inside[refined.root] == pytest.approx(chart.inside[root], abs=1e-9)
+
+
+@random_tests
+@given(worlds(), st.sampled_from([0.5, 2.0, 5.0]), st.sampled_from([1.0, 4.0, math.inf]))
+def test_limits_leave_trees_of_the_grammar_with_their_own_scores(
+    world: World, margin: float, width: float
+) -> None:
+    pruned, _, glued = lists(world, Limits(margin, width, width, -math.inf), 20)
+    try:
+        best, _ = Twin(world.pcfg, world.emissions).best_trees()
+    except TooManyTrees:
+        assume(False)
+    assert not (glued and pruned)
+    assert pruned == sorted(pruned, reverse=True)
+    scores = np.array([score for score, _ in best])
+    assert all(np.abs(scores - score).min() < 1e-9 for score in pruned)
+
+
+def small_coarse(grammar: Grammar) -> CoarseSearch:
+    return coarse_search(grammar, rule_arrays(grammar.pcfg))
+
+
+def test_wider_limits_find_trees_at_least_as_good(grammar: Grammar) -> None:
+    rules, coarse = rule_arrays(grammar.pcfg), small_coarse(grammar)
+    heads = grammar.heads.compile(grammar.pcfg.categories).arrays
+    sums, sizes = [], []
+    for width in (1.0, 3.0, 9.0, math.inf):
+        total = count = 0.0
+        for tree in trees(20, "dev"):
+            e = grammar.lexicon.emissions(tree.leaves())
+            about = (first_window(2.0, 1.7, 10**5), len(grammar.pcfg.categories), heads, GO_ON)
+            limits = Limits(width, width, math.inf, -math.inf)
+            sentence = Sentence(e.ptr, e.symbol, e.logp)
+            _, logp = pruned_forest(1, sentence, rules, coarse, limits, *about)
+            total += logp[0] if len(logp) else -1000.0
+            graph, _ = _coarse_space(sentence, rules, coarse, limits, GO_ON)
+            count += int(graph.size[1])
+        sums.append(total)
+        sizes.append(count)
+    assert sums == sorted(sums)
+    assert sizes == sorted(sizes) and sizes[0] < sizes[-1] / 5
+
+
+def test_the_coarse_grammar_is_a_grammar(grammar: Grammar) -> None:
+    coarse = coarse_grammar(grammar.pcfg, grammar.lexicon.states())
+    pcfg = coarse.pcfg
+    total = np.bincount(pcfg.binary[:, 0], np.exp(pcfg.binary_logp), len(pcfg.symbols))
+    total += np.bincount(pcfg.unary[:, 0], np.exp(pcfg.unary_logp), len(pcfg.symbols))
+    inner = np.unique(pcfg.binary[:, 0])
+    assert total[inner] == pytest.approx(1.0, abs=1e-9)
+    assert np.array_equal(pcfg.category[coarse.coarse], grammar.pcfg.category)
+    # A tag is followed by some tag or by the end.
+    chance = np.exp(coarse.transitions).sum(axis=1)
+    assert chance == pytest.approx(1.0, abs=0.02)
+
+
+def test_coarse_emissions_are_weighted_means(grammar: Grammar) -> None:
+    coarse = coarse_grammar(grammar.pcfg, grammar.lexicon.states())
+    e = grammar.lexicon.emissions(["the", "cook", "ate", "Xyzzyness", "."])
+    ptr, tag, logp = coarse_emissions(
+        e.ptr, e.symbol, e.logp, coarse.coarse, coarse.state_weight
+    )
+    for i in range(5):
+        expected: dict[int, float] = {}
+        for t in range(e.ptr[i], e.ptr[i + 1]):
+            own = int(coarse.coarse[e.symbol[t]])
+            share = math.exp(coarse.state_weight[e.symbol[t]] + e.logp[t])
+            expected[own] = expected.get(own, 0.0) + share
+        actual = dict(zip(tag[ptr[i] : ptr[i + 1]], np.exp(logp[ptr[i] : ptr[i + 1]]), strict=True))
+        assert actual == pytest.approx(expected)
+
+
