@@ -36,8 +36,7 @@ if TYPE_CHECKING:
 
     from rnnparse.nltk_parser import NltkParser
 
-CHUNK = 16  # sentences in one task of a thread
-WINDOW = 512  # sentences held at a time and shared among threads
+CHUNK = 16  # sentences in one task of several threads
 SCORERS = ("cvg", "pcfg")
 ERRORS = ("keep", "raise")
 
@@ -116,8 +115,8 @@ class Parser(Model):
     ) -> Iterator[ParseResult]:
         """Parse many sentences on several threads; yield one result for each, in order.
 
-        Sentences are read as they are needed, at most 512 ahead (none with one thread), so that
-        `sentences` may be an endless generator.
+        Sentences are read as they are needed, at most 32 ahead for each thread (none with one
+        thread), so that `sentences` may be an endless generator.
 
         Args:
             sentences: raw text or tokens of each; any iterable.
@@ -348,16 +347,15 @@ def _results(
     keep: bool,
 ) -> Iterator[ParseResult]:
     """The results of all sentences in order; errors are kept as results, or raised in turn."""
-    for window in windows(sentences, 1 if threads == 1 else WINDOW):
-        parts = [window[i : i + CHUNK] for i in range(0, len(window), CHUNK)]
-        for results in in_order(parse_part, parts, threads):
-            for result in results:
-                if not isinstance(result, Exception):
-                    yield result
-                elif keep:
-                    yield ParseResult((), (), False, str(result))
-                else:
-                    raise result
+    parts = windows(sentences, 1 if threads == 1 else CHUNK)
+    for results in in_order(parse_part, parts, threads):
+        for result in results:
+            if not isinstance(result, Exception):
+                yield result
+            elif keep:
+                yield ParseResult((), (), False, str(result))
+            else:
+                raise result
 
 
 def _cleaned(tree: Tree) -> Tree:

@@ -64,27 +64,50 @@ def in_order(
         n_jobs: threads; 0 or -1 for one per processor core that this process may use.
 
     Raises:
-        Exceptions of the function, after the results before them.
+        Exceptions of the function and of `items`, after the results before them.
         MemoryError: no thread can be started.
     """
     threads = job_count(n_jobs)
-    team = _Team(threads)
-    pending: deque[Future[Result]] = deque()
+    team, finished = _Team(threads), False
     try:
-        for item in items:
-            pending.append(team.submit(function, item))
-            if len(pending) >= (1 if threads == 1 else AHEAD * threads):
-                yield _next(pending)
-        while pending:
-            yield _next(pending)
+        submit = functools.partial(team.submit, function)
+        yield from ordered(submit, items, 1 if threads == 1 else AHEAD * threads)
+        finished = True
     finally:
-        team.dismiss(PATIENCE if pending else 0.0)
+        team.dismiss(0.0 if finished else PATIENCE)
 
 
-def _next(pending: deque[Future[Result]]) -> Result:
-    result = pending[0].result()
-    pending.popleft()
-    return result
+def ordered(
+    submit: Callable[[Item], Future[Result]], items: Iterable[Item], ahead: int
+) -> Iterator[Result]:
+    """Yield the results of futures in the order of the items.
+
+    Args:
+        submit: begins the work on an item.
+        items: taken as results are.
+        ahead: how many items are submitted before the oldest result is awaited.
+
+    Raises:
+        Exceptions of futures and of `items`, after the results before them.
+    """
+    pending: deque[Future[Result]] = deque()
+    failure: list[Exception] = []
+    for item in _until_failure(items, failure):
+        pending.append(submit(item))
+        if len(pending) >= ahead:
+            yield pending.popleft().result()
+    while pending:
+        yield pending.popleft().result()
+    if failure:
+        raise failure[0]
+
+
+def _until_failure(items: Iterable[Item], failure: list[Exception]) -> Iterator[Item]:
+    """The items; an exception of theirs is added to a list and ends them."""
+    try:
+        yield from items
+    except Exception as error:
+        failure.append(error)
 
 
 def apart(function: Callable[Arguments, Result]) -> Callable[Arguments, Result]:

@@ -3,11 +3,12 @@ from __future__ import annotations
 import threading
 import time
 import warnings
-from itertools import islice
+from collections.abc import Iterator
+from itertools import count, islice
 
 import pytest
 
-from rnnparse.threads import in_order
+from rnnparse.threads import AHEAD, in_order
 
 
 @pytest.mark.parametrize("jobs", [-1, 0, 1, 2, 5])
@@ -34,6 +35,26 @@ def test_an_error_comes_in_its_turn(jobs: int) -> None:
     assert list(islice(results, 2)) == [0.5, 1.0]
     with pytest.raises(ZeroDivisionError):
         next(results)
+
+
+@pytest.mark.parametrize("jobs", [1, 2])
+def test_an_error_of_the_items_comes_after_the_results_before_it(jobs: int) -> None:
+    def items() -> Iterator[int]:
+        yield from range(3)
+        raise OSError("no more")
+
+    results = in_order(str, items(), jobs)
+    assert list(islice(results, 3)) == ["0", "1", "2"]
+    with pytest.raises(OSError, match="no more"):
+        next(results)
+
+
+@pytest.mark.parametrize("jobs", [1, 2])
+def test_items_are_taken_only_a_little_ahead(jobs: int) -> None:
+    taken = count()
+    for number, result in enumerate(islice(in_order(str, taken, jobs), 20)):
+        assert result == str(number)
+    assert next(taken) - 20 <= (0 if jobs == 1 else AHEAD * jobs)
 
 
 @pytest.mark.parametrize("jobs", [1, 2])

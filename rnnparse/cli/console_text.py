@@ -8,7 +8,7 @@ import math
 import re
 import sys
 import zlib
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from pathlib import Path
 from typing import Any, TextIO
 
@@ -62,37 +62,58 @@ def warn(message: str) -> None:
     print(f"rnnparse: {message}", file=sys.stderr)
 
 
-def warn_of_glued(sentences: Sequence[int]) -> None:
-    """Count the sentences whose trees are glued from partial trees.
+class Numbers:
+    """Numbers of sentences or lines for a message: how many there are, and the first few.
+
+    Its memory does not grow, however many are added. As text it has the first few, and an
+    ellipsis if there are more.
 
     Args:
-        sentences: their numbers.
+        values: the first numbers to add.
     """
+
+    def __init__(self, values: Iterable[int] = ()) -> None:
+        self._count = 0
+        self._first: list[int] = []
+        for value in values:
+            self.add(value)
+
+    def add(self, value: int) -> None:
+        """Count one more number."""
+        self._count += 1
+        if len(self._first) < _SHOWN:
+            self._first.append(value)
+
+    def __len__(self) -> int:
+        return self._count
+
+    def __str__(self) -> str:
+        shown = ", ".join(map(str, self._first))
+        return f"{shown}, …" if self._count > len(self._first) else shown
+
+
+def warn_of_glued(sentences: Numbers) -> None:
+    """Count the sentences whose trees are glued from partial trees."""
     if sentences:
         warn(
             f"the grammar cannot span {len(sentences)} sentence(s); their trees are glued from "
-            f"partial trees: {numbers(sentences)}"
+            f"partial trees: {sentences}"
         )
 
 
-def warn_of_failed(reasons: Mapping[int, str], what: str) -> None:
+def warn_of_failed(sentences: Numbers, first_reason: str, what: str) -> None:
     """Count the sentences that could not be parsed.
 
     Args:
-        reasons: by number of the sentence.
+        sentences: their numbers.
+        first_reason: why the first could not be parsed.
         what: for example `line(s) of FILE`.
     """
-    if reasons:
+    if sentences:
         warn(
-            f"warning: {len(reasons)} {what} could not be parsed; their output is (()): "
-            f"{numbers(list(reasons))}; the first: {next(iter(reasons.values()))}"
+            f"warning: {len(sentences)} {what} could not be parsed; their output is (()): "
+            f"{sentences}; the first: {first_reason}"
         )
-
-
-def numbers(values: Sequence[int]) -> str:
-    """Numbers for a message: the first few, and whether there are more."""
-    shown = ", ".join(map(str, values[:_SHOWN]))
-    return f"{shown}, …" if len(values) > _SHOWN else shown
 
 
 def number(value: float | None, digits: int = 2) -> str:
@@ -123,7 +144,7 @@ def read_lines(path: str, longest: int) -> Iterator[str]:
     Raises:
         TreebankError: the file cannot be read, or its first line shows that it is not text.
     """
-    bad: list[int] = []
+    bad = Numbers()
     with open_text(None if path == "-" else Path(path), "utf-8") as stream:
         if isinstance(stream, io.TextIOWrapper):
             stream.reconfigure(newline="\n")
@@ -137,10 +158,10 @@ def read_lines(path: str, longest: int) -> Iterator[str]:
                     )
                 line, replaced = _BAD.subn(_REPLACEMENT, line)
                 if replaced:
-                    bad.append(line_number)
+                    bad.add(line_number)
             yield line
     if bad:
-        where = f"{len(bad)} line(s) of {path}: {numbers(bad)}"
+        where = f"{len(bad)} line(s) of {path}: {bad}"
         warn(f"warning: bytes that are not UTF-8 were read as {_REPLACEMENT} on {where}")
 
 

@@ -10,9 +10,9 @@ from dataclasses import asdict, dataclass, replace
 from typing import TYPE_CHECKING, Any
 
 from rnnparse.cli.console_text import (
+    Numbers,
     columns,
     number,
-    numbers,
     print_json,
     setting,
     warn,
@@ -210,10 +210,10 @@ def _parse(
     if empty:
         warn(
             f"{len(empty)} gold tree(s) without words do not count: "
-            f"{numbers([place + 1 for place in empty])}"
+            f"{Numbers(place + 1 for place in empty)}"
         )
-    warn_of_glued(glued)
-    warn_of_failed(failed, "gold sentence(s)")
+    warn_of_glued(Numbers(glued))
+    warn_of_failed(Numbers(failed), next(iter(failed.values()), ""), "gold sentence(s)")
     seconds = time.perf_counter() - started
     about = {"scorer": args.scorer, "delete_by": args.delete_by, "glued": glued}
     return test, {**about, "seconds": seconds}

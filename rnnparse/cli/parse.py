@@ -10,7 +10,7 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any, NoReturn
 
-from rnnparse.cli.console_text import read_lines, setting, warn_of_failed, warn_of_glued
+from rnnparse.cli.console_text import Numbers, read_lines, setting, warn_of_failed, warn_of_glued
 from rnnparse.json_text import to_json
 
 if TYPE_CHECKING:
@@ -102,24 +102,24 @@ def _former_name(value: str) -> NoReturn:
 
 
 def run(args: argparse.Namespace) -> int:
-    """Parse line by line; only a few sentences are in memory at a time."""
+    """Parse line by line. Only a few sentences are in memory at a time, however many there are."""
     from rnnparse.parser import load
     from rnnparse.trees.brackets import open_output
 
     model = load(args.model)
     show = _FORMATS[args.format]
-    glued: list[int] = []
-    failed: dict[int, str] = {}
+    glued, failed, reason = Numbers(), Numbers(), ""
     with open_output(args.out) as stream:
         for answer in _progress(_answers(model, args), args):
             if answer.result.glued:
-                glued.append(answer.number)
+                glued.add(answer.number)
             if answer.result.error is not None:
-                failed[answer.number] = answer.result.error
+                reason = reason or answer.result.error
+                failed.add(answer.number)
             stream.write(show(answer, args.n_best is not None) + "\n")
             stream.flush()
     warn_of_glued(glued)
-    warn_of_failed(failed, f"line(s) of {args.file}")
+    warn_of_failed(failed, reason, f"line(s) of {args.file}")
     return 0
 
 
