@@ -36,11 +36,10 @@ _ADVICE = "set NUMBA_CACHE_DIR to a permanent, writable folder"
 _noted = False
 
 
-def njit(*, cache: bool = True, **options: Any) -> Callable[[Callable[..., Any]], Any]:
+def njit(**options: Any) -> Callable[[Callable[..., Any]], Any]:
     """`numba.njit` with a cache, and without an error if compiled code cannot be cached.
 
     Args:
-        cache: True.
         options: as for `numba.njit`.
     """
 

@@ -139,6 +139,6 @@ def test_the_sentence_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
     def full(*args: object) -> None:
         raise MemoryError("Allocation failed (probably too large).")
 
-    monkeypatch.setattr(decoder, "pruned_forest", full)
+    monkeypatch.setattr(decoder, "best_trees", full)
     with pytest.raises(OutOfMemoryError, match="3 tokens that begins with: They ate \\."):
         small_parser().parse(["They", "ate", "."])

@@ -17,7 +17,7 @@ RATE = 0.1  # of AdaGrad
 SIDE, INNER = 3, 9  # features of one end, and of both ends together
 
 
-@njit(cache=True, nogil=True)
+@njit(nogil=True)
 def _slot(kind, a, b, c, d):
     """The place of a feature in the table of weights."""
     mixed = np.uint64(kind)
@@ -27,7 +27,7 @@ def _slot(kind, a, b, c, d):
     return np.int64((mixed * np.uint64(0xD6E8FEB86659FD93)) >> np.uint64(64 - BITS))
 
 
-@njit(cache=True, nogil=True)
+@njit(nogil=True)
 def _at(tags, i):
     """The code of a tag, plus 2; 0 and 1 before and after the sentence."""
     if i < 0:
@@ -35,7 +35,7 @@ def _at(tags, i):
     return np.int64(1) if i >= tags.shape[0] else tags[i] + 2
 
 
-@njit(cache=True, nogil=True)
+@njit(nogil=True)
 def _side_features(tags, i, kind, slots):
     """Features of a cell that begins or ends between tokens i-1 and i."""
     before, after = _at(tags, i - 1), _at(tags, i)
@@ -44,14 +44,14 @@ def _side_features(tags, i, kind, slots):
     slots[2] = _slot(kind + 2, before, after, _at(tags, i + 1), 0)
 
 
-@njit(cache=True, nogil=True)
+@njit(nogil=True)
 def _length_class(length):
     if length <= 8:
         return length
     return 9 if length <= 12 else (10 if length <= 20 else 11)
 
 
-@njit(cache=True, nogil=True)
+@njit(nogil=True)
 def _inner_features(tags, i, j, slots):
     """Features of both ends of the cell over tokens i..j-1."""
     a, b, c, d = _at(tags, i - 1), _at(tags, i), _at(tags, j - 1), _at(tags, j)
@@ -67,7 +67,7 @@ def _inner_features(tags, i, j, slots):
     slots[8] = _slot(18, length, a, d, 0)
 
 
-@njit(cache=True, nogil=True)
+@njit(nogil=True)
 def _ends(tags, begin, end):
     """Features of all ends: `begin` and `end` [n+1, SIDE]."""
     for i in range(tags.shape[0] + 1):
@@ -75,7 +75,7 @@ def _ends(tags, begin, end):
         _side_features(tags, i, 5, end[i])
 
 
-@njit(cache=True, nogil=True)
+@njit(nogil=True)
 def _sum(weights, slots):
     total = 0.0
     for slot in slots:
@@ -83,7 +83,7 @@ def _sum(weights, slots):
     return total
 
 
-@njit(cache=True, nogil=True)
+@njit(nogil=True)
 def cell_scores(tags, weights):
     """[cells] float64: the score of every cell of a sentence; inf for single tokens and the whole.
 
@@ -108,7 +108,7 @@ def cell_scores(tags, weights):
     return scores
 
 
-@njit(cache=True, nogil=True)
+@njit(nogil=True)
 def _update(slots, gradient, weights, squares):
     """One step of AdaGrad on some weights."""
     for slot in slots:
@@ -117,7 +117,7 @@ def _update(slots, gradient, weights, squares):
 
 
 @apart
-@njit(cache=True, nogil=True)
+@njit(nogil=True)
 def fit_cells(ptr, tags, gold, weights):
     """Fit a logistic regression in place, over all cells of two tokens or more.
 
@@ -149,7 +149,7 @@ def fit_cells(ptr, tags, gold, weights):
 
 
 @apart
-@njit(cache=True, nogil=True)
+@njit(nogil=True)
 def gold_scores(ptr, tags, gold, weights):
     """float64: the scores of the cells that constituents span, but for single tokens and wholes."""
     scores, count, cell = np.empty(gold.shape[0]), 0, 0

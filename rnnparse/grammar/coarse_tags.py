@@ -7,7 +7,7 @@ import numpy as np
 from rnnparse.compiled import njit
 
 
-@njit(cache=True, nogil=True)
+@njit(nogil=True)
 def coarse_emissions(lex_ptr, lex_symbol, lex_logp, category, state_weight):
     """The tags of each token with log P(word | tag), from its tag states.
 
@@ -39,7 +39,7 @@ def coarse_emissions(lex_ptr, lex_symbol, lex_logp, category, state_weight):
     return ptr, symbol[:count], logp[:count]
 
 
-@njit(cache=True, nogil=True)
+@njit(nogil=True)
 def likeliest_tags(ptr, symbol, logp, tag_weight, tag_code):
     """[n] int64: the code of the most probable tag of each token, without regard to its neighbours.
 

@@ -16,7 +16,7 @@ from rnnparse.threads import apart
 TOLERANCE = 1e-9  # for sums in another order
 
 
-@njit(cache=True, nogil=True)
+@njit(nogil=True)
 def _chain_score(child, parent, chain_ptr, chain_parent, chain_logp):
     """Log probability of the best chain between two symbols; -inf if there is none."""
     if child == parent:
@@ -27,7 +27,7 @@ def _chain_score(child, parent, chain_ptr, chain_parent, chain_logp):
     return NEG_INF
 
 
-@njit(cache=True, nogil=True)
+@njit(nogil=True)
 def _find_path(
     child, parent, goal, chain_ptr, chain_parent, chain_logp, up_ptr, up_parent, up_logp, up_link,
     category, seen, path, rule, total,
@@ -71,7 +71,7 @@ def _find_path(
 
 
 @apart
-@njit(cache=True, nogil=True)
+@njit(nogil=True)
 def _paths(
     chain_ptr, chain_parent, chain_logp, up_ptr, up_parent, up_logp, up_link, category, coarse
 ):

@@ -65,13 +65,13 @@ class Chart(NamedTuple):
     rows: Rows
 
 
-@njit(cache=True, nogil=True, inline="always")
+@njit(nogil=True, inline="always")
 def cell_index(i, j):
     """Number of the cell over tokens i..j-1: columns in order, shortest spans first."""
     return j * (j - 1) // 2 + (j - 1 - i)
 
 
-@njit(cache=True, nogil=True)
+@njit(nogil=True)
 def find_item(cell_ptr, symbol, cell, wanted):
     """Number of a symbol's item in a cell of a `Chart`, or -1; a binary search."""
     low, high = cell_ptr[cell], cell_ptr[cell + 1]
@@ -85,7 +85,7 @@ def find_item(cell_ptr, symbol, cell, wanted):
     return low if present else np.int64(-1)
 
 
-@njit(cache=True, nogil=True)
+@njit(nogil=True)
 def new_column(symbols, width):
     """An empty column over the positions 0..width-1."""
     return Column(
@@ -97,7 +97,7 @@ def new_column(symbols, width):
     )
 
 
-@njit(cache=True, nogil=True)
+@njit(nogil=True)
 def clear_column(column):
     """Empty a `Column`."""
     score, _, low, high, width = column

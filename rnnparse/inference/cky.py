@@ -15,7 +15,7 @@ from __future__ import annotations
 import numpy as np
 
 from rnnparse.compiled import njit
-from rnnparse.inference.arrays import grow
+from rnnparse.inference.arrays import copy_to, grow
 from rnnparse.inference.chart import (
     NEG_INF,
     SLOT,
@@ -28,7 +28,7 @@ from rnnparse.inference.chart import (
 )
 
 
-@njit(cache=True, nogil=True)
+@njit(nogil=True)
 def _apply_binary(
     best, row, slots, left_score, score, low, high, width,
     pair_ptr, pair_right, rule_ptr, rule_parent, rule_logp,
@@ -55,7 +55,7 @@ def _apply_binary(
                 best[rule_parent[r]] = total if total > old else old
 
 
-@njit(cache=True, nogil=True)
+@njit(nogil=True)
 def _close_unary(best, base, closure_symbol, closure_ptr, closure_parent, closure_logp):
     """Raise `best` by unary chains.
 
@@ -71,7 +71,7 @@ def _close_unary(best, base, closure_symbol, closure_ptr, closure_parent, closur
                 best[closure_parent[u]] = total if total > old else old
 
 
-@njit(cache=True, nogil=True)
+@njit(nogil=True)
 def _apply_rules(best, base, row, slots, left_score, column, rules):
     """Raise `best` by all rules."""
     _apply_binary(
@@ -84,14 +84,14 @@ def _apply_rules(best, base, row, slots, left_score, column, rules):
     )
 
 
-@njit(cache=True, nogil=True)
+@njit(nogil=True)
 def no_beam():
     """A `Beam` that keeps everything."""
     nothing = np.empty((0, 0))
     return Beam(nothing, nothing, np.inf, NEG_INF, np.empty(0, np.bool_))
 
 
-@njit(cache=True, nogil=True)
+@njit(nogil=True)
 def _collect(best, symbol):
     """List the symbols that have a score, in ascending order; returns their number."""
     count = 0
@@ -102,7 +102,7 @@ def _collect(best, symbol):
     return count
 
 
-@njit(cache=True, nogil=True)
+@njit(nogil=True)
 def _discard(best, symbol, count, left, right, width, least):
     """Remove the symbols outside the beam from `best` and the list; returns the new number."""
     top = NEG_INF
@@ -121,7 +121,7 @@ def _discard(best, symbol, count, left, right, width, least):
     return kept
 
 
-@njit(cache=True, nogil=True)
+@njit(nogil=True)
 def _store(i, best, symbol, inside, right_number, score, low, high, width):
     """Move the scores of the listed symbols from `best` to their items and the column."""
     for t in range(symbol.shape[0]):
@@ -135,7 +135,7 @@ def _store(i, best, symbol, inside, right_number, score, low, high, width):
             high[b] = max(high[b], i)
 
 
-@njit(cache=True, nogil=True)
+@njit(nogil=True)
 def _extend_row(
     i, j, n, first, symbol, inside, left_number, slot, slots, score, number, row, size
 ):
@@ -178,7 +178,7 @@ def _extend_row(
     return added
 
 
-@njit(cache=True, nogil=True)
+@njit(nogil=True)
 def inside_chart(n, lex_ptr, lex_symbol, lex_logp, rules, beam, stop):
     """Fill the chart of a sentence of n tokens.
 
@@ -225,7 +225,7 @@ def inside_chart(n, lex_ptr, lex_symbol, lex_logp, rules, beam, stop):
                 )
             item_symbol = grow(item_symbol, items + count)
             item_inside = grow(item_inside, items + count)
-            item_symbol[items : items + count] = symbols[:count]
+            copy_to(item_symbol[items:], symbols[:count])
             symbol, inside = item_symbol[items : items + count], item_inside[items : items + count]
             _store(
                 i, best, symbol, inside, rules.right_number,

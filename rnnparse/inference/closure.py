@@ -17,7 +17,7 @@ from typing import NamedTuple
 import numpy as np
 
 from rnnparse.compiled import njit
-from rnnparse.inference.arrays import grow
+from rnnparse.inference.arrays import copy_to, grow
 from rnnparse.inference.chart import NEG_INF
 from rnnparse.inference.heap import ENTRY, pop, push
 from rnnparse.threads import apart
@@ -49,7 +49,7 @@ class Chains(NamedTuple):
     heap_size: np.ndarray
 
 
-@njit(cache=True, nogil=True)
+@njit(nogil=True)
 def _search(top, closed, goal, floor, chains):
     """Find the best chains up to `top`, best first.
 
@@ -76,7 +76,7 @@ def _search(top, closed, goal, floor, chains):
                 push(heap, size, total + rule[r].logp, np.int64(rule[r].child), r, np.int64(0))
 
 
-@njit(cache=True, nogil=True)
+@njit(nogil=True)
 def _clash(child, top, chains):
     """The first symbol at which the best chain of `child` repeats a category, or -1."""
     category, seen = chains.category, chains.seen
@@ -94,7 +94,7 @@ def _clash(child, top, chains):
     return np.int64(-1)
 
 
-@njit(cache=True, nogil=True)
+@njit(nogil=True)
 def _log_probability(child, top, chains):
     """Log probability of the best chain of `child`, summed from below."""
     total, symbol = 0.0, np.int64(child)
@@ -104,14 +104,14 @@ def _log_probability(child, top, chains):
     return total
 
 
-@njit(cache=True, nogil=True)
+@njit(nogil=True)
 def _close(closed, category, chains):
     """Close all symbols of a category."""
     for s in range(closed.shape[0]):
         closed[s] |= chains.category[s] == category
 
 
-@njit(cache=True, nogil=True)
+@njit(nogil=True)
 def _closed_below(top, chains):
     """[S] bool: the symbols with the category of `top` through which no valid chain reaches it.
 
@@ -134,7 +134,7 @@ def _closed_below(top, chains):
     return closed
 
 
-@njit(cache=True, nogil=True)
+@njit(nogil=True)
 def _best_valid(child, top, closed, chains):
     """Log probability of the best chain from `child` to `top` without repeated category, or -inf.
 
@@ -143,7 +143,7 @@ def _best_valid(child, top, closed, chains):
     """
     size = closed.shape[0]
     stack = np.empty(16 * size, np.bool_)
-    stack[:size] = closed
+    copy_to(stack, closed)
     count, best = 1, NEG_INF
     while count > 0:
         count -= 1
@@ -157,17 +157,17 @@ def _best_valid(child, top, closed, chains):
             continue
         stack = grow(stack, (count + 2) * size)
         without = stack[count * size : (count + 1) * size]
-        without[:] = at
+        copy_to(without, at)
         without[clash] = True
         alone = stack[(count + 1) * size : (count + 2) * size]
-        alone[:] = at
+        copy_to(alone, at)
         _close(alone, chains.category[clash], chains)
         alone[clash] = at[clash]
         count += 2
     return best
 
 
-@njit(cache=True, nogil=True)
+@njit(nogil=True)
 def _take_valid(symbols, top, chains, valid):
     """Store the best chains of some symbols that are valid; returns the symbols of the others."""
     others, count = np.empty_like(symbols), 0
@@ -182,7 +182,7 @@ def _take_valid(symbols, top, chains, valid):
     return others[:count]
 
 
-@njit(cache=True, nogil=True)
+@njit(nogil=True)
 def _chains_to(top, chains):
     """[S] float64: log probability of the best valid chain from each symbol to `top`, or -inf."""
     valid = np.full(chains.category.shape[0], NEG_INF)
@@ -202,7 +202,7 @@ def _chains_to(top, chains):
 
 
 @apart
-@njit(cache=True, nogil=True)
+@njit(nogil=True)
 def unary_closure(ptr, rule, category):
     """The best valid chain for each pair of symbols that has one.
 

@@ -4,42 +4,30 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from math import log
-from typing import Any
 
 import numpy as np
 
-from rnnparse.array_invariants import trusted
 from rnnparse.errors import OutOfMemoryError
-from rnnparse.grammar.coarse import coarse_grammar
 from rnnparse.grammar.grammar import Grammar
-from rnnparse.inference.decode_kernel import (
-    CoarseSearch,
-    Limits,
-    Sentence,
-    exact_forest,
-    first_window,
-    pruned_forest,
-)
+from rnnparse.inference.best_trees import best_trees
 from rnnparse.inference.division import join, place_to_divide
-from rnnparse.inference.figure_of_merit import Neighbours
 from rnnparse.inference.forest import Forest
-from rnnparse.inference.rule_classes import rule_classes
-from rnnparse.inference.rules import RuleArrays, rule_arrays
+from rnnparse.inference.rules import rule_arrays
 from rnnparse.inference.search import Deadline, Search, limits_for, wide_limits
+from rnnparse.inference.space import (
+    ExactSpace,
+    Limits,
+    PrunedSpace,
+    Sentence,
+    Space,
+    coarse_search,
+)
 from rnnparse.threads import Abandoned, apart, stop_flag
 
-WINDOW_FACTOR = 1.7
 LONGEST_WIDE = 120  # tokens, most for a wide search, whose time grows with the cube of the length
 LONGEST_EXACT = 60  # tokens, most for an exact search after a pruned one has found no tree
 LONGEST_IN_HASTE = 20  # tokens of the parts of a sentence that has spent its time
 SHOWN = 6  # tokens of a sentence in a message
-EFFORT = 50  # derivations per token and tree; newspaper text needs at most 8
-
-
-def likely_window(n: int, k: int) -> float:
-    """An estimate of how far (in nats) the k-th best tree of n tokens lies below the best."""
-    return 0.5 + 36.0 * log(k) / (n + 4)
 
 
 @dataclass(frozen=True)
@@ -105,21 +93,25 @@ class Decoder:
 
     def _parse(self, tokens: Sequence[str], k: int, longest: int, stop: np.ndarray) -> Parse | None:
         """The k best trees, or None once `stop` is set; in parts if longer than `longest`."""
-        n = len(tokens)
-        if n > longest:
-            return self._divided(tokens, longest, stop)
-        emissions = self.grammar.lexicon.emissions(tokens)
-        sentence = Sentence(emissions.ptr, emissions.symbol, emissions.logp)
-        window = first_window(likely_window(n, k), WINDOW_FACTOR, EFFORT * k * (n + 10))
-        about = (window, len(self.grammar.pcfg.categories), self._heads, stop)
-        for limits in self._all_limits(n):
-            nodes, logp = pruned_forest(k, sentence, self._rules, self._coarse, limits, *about)
-            if len(logp) or stop[0]:
-                return None if stop[0] else Parse(_forest(nodes, logp), False)
-        if n > LONGEST_EXACT and not self.search.exact:
-            return self._divided(tokens, n - 1, stop)
-        nodes, logp, glued = exact_forest(k, sentence, self._rules, *about)
-        return None if stop[0] else Parse(_forest(nodes, logp), glued)
+        space = self._space(tokens, stop) if len(tokens) <= longest else None
+        if stop[0]:
+            return None
+        if space is None:
+            return self._divided(tokens, min(longest, len(tokens) - 1), stop)
+        forest = best_trees(space, k, len(self.grammar.pcfg.categories), self._heads, stop)
+        return None if forest is None else Parse(forest, space.glued)
+
+    def _space(self, tokens: Sequence[str], stop: np.ndarray) -> Space | None:
+        """A space with trees, or None if the sentence has to be divided."""
+        sentence = Sentence.of(self.grammar.lexicon.emissions(tokens))
+        for limits in self._all_limits(len(tokens)):
+            assert self._coarse is not None
+            space = PrunedSpace(sentence, self._rules, self._coarse, limits, stop)
+            if space.best > -np.inf or stop[0]:
+                return space
+        if self.search.exact or len(tokens) <= LONGEST_EXACT:
+            return ExactSpace(sentence, self._rules, stop)
+        return None
 
     def _all_limits(self, n: int) -> list[Limits]:
         """The limits of pruned searches to try in turn."""
@@ -143,24 +135,3 @@ class Decoder:
             parts.append((parse.forest, len(part)))
         forest = join([f for f, _ in parts], [size for _, size in parts], self.grammar)
         return Parse(forest, True, True)
-
-
-def coarse_search(grammar: Grammar, rules: RuleArrays) -> CoarseSearch:
-    pcfg, closing = grammar.pcfg, grammar.closing
-    coarse = coarse_grammar(pcfg, grammar.lexicon.states())
-    return CoarseSearch(
-        rule_arrays(coarse.pcfg),
-        rule_classes(pcfg, rules, coarse.pcfg, coarse.coarse),
-        Neighbours(coarse.tag_number, coarse.begins, coarse.ends, coarse.transitions),
-        coarse.state_weight,
-        coarse.tag_weight,
-        coarse.tag_code,
-        np.empty(0, np.float32) if closing is None else closing.weights,
-    )
-
-
-def _forest(nodes: Any, logp: np.ndarray) -> Forest:
-    cat, left, right, start, end, root = nodes
-    return trusted(
-        Forest, cat=cat, left=left, right=right, start=start, end=end, root=root, logp=logp
-    )

@@ -52,7 +52,7 @@ class Search(NamedTuple):
     contents: Contents
 
 
-@njit(cache=True, nogil=True)
+@njit(nogil=True)
 def new_search():
     size = np.zeros(4, np.int64)
     size[CHAINS] = 1
@@ -62,7 +62,7 @@ def new_search():
     )
 
 
-@njit(cache=True, nogil=True)
+@njit(nogil=True)
 def with_room(search, pushes, length):
     """The search, with arrays grown so that `room_for_one` holds.
 
@@ -88,7 +88,7 @@ def with_room(search, pushes, length):
     )
 
 
-@njit(cache=True, nogil=True)
+@njit(nogil=True)
 def append(derivations, vertices, size, score, content, chain, vertex):
     new = derivations[size[DERIVATIONS]]
     new.score = score
@@ -99,7 +99,7 @@ def append(derivations, vertices, size, score, content, chain, vertex):
     size[DERIVATIONS] += 1
 
 
-@njit(cache=True, nogil=True)
+@njit(nogil=True)
 def sort_cell(derivations, vertices, begin):
     """Group the derivations of a cell by vertex; those of a vertex keep their order.
 
@@ -121,7 +121,7 @@ def sort_cell(derivations, vertices, begin):
         d += vertex.count
 
 
-@njit(cache=True, nogil=True)
+@njit(nogil=True)
 def chain_above(chain, category, categories, chains, chain_table, size):
     """The chain with one more category on top, or -1 if it already contains that category."""
     at = chain
@@ -138,7 +138,7 @@ def chain_above(chain, category, categories, chains, chain_table, size):
     return above
 
 
-@njit(cache=True, nogil=True)
+@njit(nogil=True)
 def kept_slot(vertex, chain, kept_table, size):
     """The slot that counts the derivations kept for a vertex and a chain."""
     key = (np.int64(vertex) << 32) + chain
@@ -150,7 +150,7 @@ def kept_slot(vertex, chain, kept_table, size):
     return slot
 
 
-@njit(cache=True, nogil=True)
+@njit(nogil=True)
 def first_sight(vertex, content, seen_table, size):
     """Add a content to a vertex; returns whether it is new."""
     new = size[SEEN]
@@ -160,7 +160,7 @@ def first_sight(vertex, content, seen_table, size):
     return True
 
 
-@njit(cache=True, nogil=True)
+@njit(nogil=True)
 def room_for_one(
     pushes, length, derivations, chains, chain_table, kept_table, seen_table, size, heap,
     heap_size, sequences, members, sequence_table, nodes, node_table, content_size,

@@ -26,7 +26,7 @@ class Neighbours(NamedTuple):
     transitions: np.ndarray  # [T+1, T+1] float64
 
 
-@njit(cache=True, nogil=True)
+@njit(nogil=True)
 def _raise(scores, score, beside):
     """Raise scores to `score` + `beside`."""
     for x in range(scores.shape[0]):
@@ -34,7 +34,7 @@ def _raise(scores, score, beside):
         scores[x] = total if total > scores[x] else scores[x]
 
 
-@njit(cache=True, nogil=True)
+@njit(nogil=True)
 def boundary_beam(ptr, tag, logp, neighbours, width, depth, is_open):
     """The `Beam` of a sentence.
 
@@ -48,7 +48,8 @@ def boundary_beam(ptr, tag, logp, neighbours, width, depth, is_open):
     tag_number, begins, ends, transitions = neighbours
     n, outside, size = ptr.shape[0] - 1, begins.shape[0] - 1, begins.shape[1]
     left, right = np.full((n + 1, size), NEG_INF), np.full((n + 1, size), NEG_INF)
-    left[0], right[n] = begins[outside], ends[outside]
+    _raise(left[0], 0.0, begins[outside])
+    _raise(right[n], 0.0, ends[outside])
     ahead = logp.copy()  # of the best tags up to and including a token's
     for i in range(n):
         for t in range(ptr[i], ptr[i + 1]):

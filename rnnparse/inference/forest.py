@@ -53,7 +53,7 @@ class Forest:
             )
 
 
-@njit(cache=True, nogil=True)
+@njit(nogil=True)
 def _first_unsound(left: np.ndarray, right: np.ndarray, start: np.ndarray, end: np.ndarray) -> int:
     """The first node whose children violate the conditions of `Forest`, or -1.
 

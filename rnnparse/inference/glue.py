@@ -24,12 +24,12 @@ from rnnparse.inference.pruning import reach
 PENALTY = -1000.0  # log probability of each piece
 
 
-@njit(cache=True, nogil=True)
+@njit(nogil=True)
 def _is_piece(symbol, rules):
     return not rules.partial[symbol] and symbol != rules.root
 
 
-@njit(cache=True, nogil=True)
+@njit(nogil=True)
 def glue_scores(n, chart, rules):
     """[n+1] float64: best log probability of glued constituents from each token to the end."""
     best = np.full(n + 1, NEG_INF)
@@ -43,7 +43,7 @@ def glue_scores(n, chart, rules):
     return best
 
 
-@njit(cache=True, nogil=True)
+@njit(nogil=True)
 def glue_graph(n, chart, rules, best, threshold):
     """The glue within the threshold.
 

@@ -13,7 +13,7 @@ from rnnparse.compiled import njit
 EMPTY = -1
 
 
-@njit(cache=True, nogil=True)
+@njit(nogil=True)
 def new_table(capacity):
     """An empty table with room for `capacity` keys."""
     slots = 16
@@ -22,13 +22,13 @@ def new_table(capacity):
     return np.full((slots, 2), EMPTY, np.int64)
 
 
-@njit(cache=True, nogil=True)
+@njit(nogil=True)
 def crowded(table, keys):
     """Whether a table of so many keys should grow before it takes one more."""
     return 2 * (keys + 1) > table.shape[0]
 
 
-@njit(cache=True, nogil=True)
+@njit(nogil=True)
 def larger(table):
     """A table of twice the size with the same entries."""
     new = np.full((2 * table.shape[0], 2), EMPTY, np.int64)
@@ -40,7 +40,7 @@ def larger(table):
     return new
 
 
-@njit(cache=True, nogil=True)
+@njit(nogil=True)
 def find_slot(table, key):
     """The slot that holds `key` (not negative), or the free slot where it belongs."""
     mask = np.uint64(table.shape[0] - 1)
@@ -54,7 +54,7 @@ def find_slot(table, key):
     return slot
 
 
-@njit(cache=True, nogil=True)
+@njit(nogil=True)
 def intern(table, key, fresh):
     """The value of a key; a new key gets the value `fresh`."""
     slot = find_slot(table, key)

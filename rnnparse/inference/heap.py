@@ -18,7 +18,7 @@ ENTRY = np.dtype(
 )
 
 
-@njit(cache=True, nogil=True)
+@njit(nogil=True)
 def _before(score, number, other):
     """Whether a score with the number of its push goes before another entry.
 
@@ -27,7 +27,7 @@ def _before(score, number, other):
     return score > other.score or (score == other.score and number < other.number)
 
 
-@njit(cache=True, nogil=True)
+@njit(nogil=True)
 def push(heap, size, score, edge, left, right):
     """Add an entry to a binary heap (ENTRY) that has room for it.
 
@@ -48,7 +48,7 @@ def push(heap, size, score, edge, left, right):
     size[1] += 1
 
 
-@njit(cache=True, nogil=True)
+@njit(nogil=True)
 def pop(heap, size):
     """Remove the best entry and return its score, edge, left and right."""
     best = heap[0].score, heap[0].edge, heap[0].left, heap[0].right

@@ -59,7 +59,7 @@ class Graph(NamedTuple):
     size: np.ndarray  # [3] int64: number of cells, edges and vertices
 
 
-@njit(cache=True, nogil=True)
+@njit(nogil=True)
 def new_graph(n, items):
     """An empty graph for a sentence of n tokens with a chart of so many items."""
     return Graph(
@@ -71,7 +71,7 @@ def new_graph(n, items):
     )
 
 
-@njit(cache=True, nogil=True)
+@njit(nogil=True)
 def root_graph(n, items, root, rules):
     """A graph with the root vertex alone; without any vertex if `root` is -1.
 
@@ -89,7 +89,7 @@ def root_graph(n, items, root, rules):
     return graph
 
 
-@njit(cache=True, nogil=True)
+@njit(nogil=True)
 def with_room(graph, edges, vertices):
     """The graph, with room for so many edges and vertices in total."""
     return Graph(
@@ -101,7 +101,7 @@ def with_room(graph, edges, vertices):
     )
 
 
-@njit(cache=True, nogil=True)
+@njit(nogil=True)
 def add_vertex(vertices, size, outside, symbol, category, partial):
     """Add a vertex if there is room; returns its number."""
     new = size[VERTICES]
@@ -117,7 +117,7 @@ def add_vertex(vertices, size, outside, symbol, category, partial):
     return new
 
 
-@njit(cache=True, nogil=True)
+@njit(nogil=True)
 def add_edge(edges, size, logp, parent, left, right, rule, link):
     """Add an edge if there is room."""
     edge = edges[size[EDGES]]
@@ -131,7 +131,7 @@ def add_edge(edges, size, logp, parent, left, right, rule, link):
     size[EDGES] += 1
 
 
-@njit(cache=True, nogil=True)
+@njit(nogil=True)
 def end_cell(graph, start, end, glue):
     """Close a cell: its edges are those since the last one."""
     cell = graph.cells[graph.size[CELLS]]

@@ -33,7 +33,7 @@ from rnnparse.inference.tree_interning import export, intern_node, intern_sequen
 STRETCH = 1 << 16  # derivations between two checks of `stop`
 
 
-@njit(cache=True, nogil=True)
+@njit(nogil=True)
 def _seed(
     first, last, states, lex_vertex, lex_logp, cut, edges, vertices, derivations, heap, heap_size
 ):
@@ -75,7 +75,7 @@ def _seed(
     return dropped, most
 
 
-@njit(cache=True, nogil=True)
+@njit(nogil=True)
 def _next_of_edge(
     e, left_rank, right_rank, cut, edges, vertices, derivations, heap, heap_size
 ):
@@ -95,7 +95,7 @@ def _next_of_edge(
     return dropped
 
 
-@njit(cache=True, nogil=True)
+@njit(nogil=True)
 def _next_above(e, score, derivation, cut, edges, vertices, heap, heap_size):
     """Queue the unary derivations above a new derivation, from edge `e` on."""
     dropped = False
@@ -109,7 +109,7 @@ def _next_above(e, score, derivation, cut, edges, vertices, heap, heap_size):
     return dropped
 
 
-@njit(cache=True, nogil=True)
+@njit(nogil=True)
 def _gather(derivation, partial, sequences, members, buffer, length):
     """Append the content of a child to the buffer: a node, or an intermediate symbol's sequence."""
     if not partial:
@@ -121,7 +121,7 @@ def _gather(derivation, partial, sequences, members, buffer, length):
     return length + sequence.length
 
 
-@njit(cache=True, nogil=True)
+@njit(nogil=True)
 def _content(
     e, left_rank, right_rank, vertex, start, end, categories, edges, vertices, derivations,
     sequences, members, sequence_table, nodes, node_table, content_size, buffer,
@@ -149,7 +149,7 @@ def _content(
     )
 
 
-@njit(cache=True, nogil=True)
+@njit(nogil=True)
 def _run(
     k, cut, categories, start, end, pushes, lex_vertex, edges, vertices,
     derivations, chains, chain_table, kept_table, seen_table, size, heap, heap_size,
@@ -221,7 +221,7 @@ def _run(
     return dropped
 
 
-@njit(cache=True, nogil=True)
+@njit(nogil=True)
 def _finish_cell(
     k, cut, categories, start, end, pushes, lex_vertex, graph, search, buffer, most, stop
 ):
@@ -244,15 +244,24 @@ def _finish_cell(
     return search, dropped
 
 
-@njit(cache=True, nogil=True)
+@njit(nogil=True)
 def no_candidates():
     """`Candidates` without trees."""
     return export(new_contents(), np.empty(0, np.int32), np.empty(0))
 
 
-@njit(cache=True, nogil=True)
+@njit(nogil=True)
+def _lexical_vertices(vertex_of, lexical):
+    """int32: the vertex of each tag state, or -1."""
+    vertices = np.empty(lexical.shape[0], np.int32)
+    for t in range(lexical.shape[0]):
+        vertices[t] = vertex_of[lexical[t]] if lexical[t] >= 0 else -1
+    return vertices
+
+
+@njit(nogil=True)
 def enumerate_trees(
-    n, k, cut, categories, graph, lex_ptr, lex_vertex, lex_logp, epsilon, most, stop
+    n, k, cut, categories, graph, lex_ptr, lexical, lex_logp, epsilon, most, stop
 ):
     """The k best distinct trees whose log probability is at least `cut`.
 
@@ -262,8 +271,8 @@ def enumerate_trees(
         cut: least log probability of a tree.
         categories: number above all categories.
         graph: a `Graph`; vertex 0 is the root.
-        lex_ptr [n+1], lex_vertex, lex_logp: the vertices (or -1) of each token's tag states and
-            their scores.
+        lex_ptr [n+1], lexical, lex_logp: the items (or -1) of each token's tag states and their
+            scores.
         epsilon: the vertex of the empty sequence (the end of glue), or -1.
         most: most derivations that may be queued in total.
         stop [1]: nonzero to stop early.
@@ -273,6 +282,7 @@ def enumerate_trees(
         not, there are no candidates.
     """
     search, vertices = new_search(), graph.vertices
+    lex_vertex = _lexical_vertices(graph.vertex_of, lexical)
     buffer = np.empty(n, np.int32)
     dropped = False
     if epsilon >= 0:

@@ -14,7 +14,7 @@ from rnnparse.inference.chart import NEG_INF, cell_index, clear_column, new_colu
 from rnnparse.inference.hypergraph import EDGES, VERTICES, add_edge, add_vertex, end_cell, with_room
 
 
-@njit(cache=True, nogil=True)
+@njit(nogil=True)
 def reach(item, outside, symbol, category, partial, vertex_of, vertices, size):
     """Raise the outside score of an item's vertex; make the vertex if there is none yet.
 
@@ -33,7 +33,7 @@ def reach(item, outside, symbol, category, partial, vertex_of, vertices, size):
     return v, False
 
 
-@njit(cache=True, nogil=True)
+@njit(nogil=True)
 def list_alive(items, symbol, vertex_of, item_of, alive):
     """List the items of a cell that have a vertex, and enter all items of the cell in `item_of`.
 
@@ -51,7 +51,7 @@ def list_alive(items, symbol, vertex_of, item_of, alive):
     return count
 
 
-@njit(cache=True, nogil=True)
+@njit(nogil=True)
 def push_unary(
     threshold, symbol, inside, item_of, unary_ptr, unary, category, partial, alive, count,
     vertex_of, vertices, size,
@@ -91,7 +91,7 @@ def push_unary(
     return count, pruned
 
 
-@njit(cache=True, nogil=True)
+@njit(nogil=True)
 def unary_edges(
     threshold, symbol, inside, item_of, unary_ptr, unary, alive, vertex_of, vertices, edges, size
 ):
@@ -108,7 +108,7 @@ def unary_edges(
     return True
 
 
-@njit(cache=True, nogil=True)
+@njit(nogil=True)
 def _binary_edges(
     threshold, symbol, slot, slots, left_score, left_item, score, right_item, low, high, width,
     binary_ptr, binary, category, partial, alive, vertex_of, vertices, edges, size,
@@ -152,7 +152,7 @@ def _binary_edges(
     return True, pruned
 
 
-@njit(cache=True, nogil=True)
+@njit(nogil=True)
 def _load_column(j, cell_ptr, symbol, inside, right_number, score, item, low, high, width):
     """Enter the right children that end at j."""
     for k in range(j):
@@ -166,7 +166,7 @@ def _load_column(j, cell_ptr, symbol, inside, right_number, score, item, low, hi
                 high[b] = k
 
 
-@njit(cache=True, nogil=True)
+@njit(nogil=True)
 def room_after(graph, edges_before, room):
     """The room that edges and vertices need after a cell that may have had too little.
 
@@ -182,7 +182,7 @@ def room_after(graph, edges_before, room):
     return edge_room, vertex_room
 
 
-@njit(cache=True, nogil=True)
+@njit(nogil=True)
 def _cell_edges(i, j, chart, items, rules, column, item_of, alive, threshold, graph):
     """The edges kept in cell (i, j), whose items are given.
 
@@ -220,7 +220,7 @@ def _cell_edges(i, j, chart, items, rules, column, item_of, alive, threshold, gr
     return *room_after(graph, before, room), room, pruned
 
 
-@njit(cache=True, nogil=True)
+@njit(nogil=True)
 def prune(n, chart, rules, graph, threshold, stop):
     """Add all edges within the threshold below the vertices of a graph.
 

@@ -9,7 +9,7 @@ from rnnparse.inference.hashing import intern, new_table
 from rnnparse.trees.head_kernel import find_head
 
 
-@njit(cache=True, nogil=True)
+@njit(nogil=True)
 def _reachable(candidates):
     """Which n-ary nodes are part of a candidate tree."""
     used = np.zeros(candidates.category.shape[0], np.bool_)
@@ -21,12 +21,12 @@ def _reachable(candidates):
     return used
 
 
-@njit(cache=True, nogil=True)
+@njit(nogil=True)
 def _put(out, at, category, left, right, start, end):
     out[0, at], out[1, at], out[2, at], out[3, at], out[4, at] = category, left, right, start, end
 
 
-@njit(cache=True, nogil=True)
+@njit(nogil=True)
 def _merge(category, kids, n, head, out, nodes, table):
     """Join n > 2 children from the head outward, until only kids[0] and kids[1] remain.
 
@@ -59,7 +59,7 @@ def _merge(category, kids, n, head, out, nodes, table):
     return nodes
 
 
-@njit(cache=True, nogil=True)
+@njit(nogil=True)
 def binarize_candidates(candidates, categories, heads):
     """Rebinarize shared n-ary trees head-outward, like `rnnparse.trees.binarize`.
 

@@ -45,7 +45,7 @@ class Refined(NamedTuple):
     root: int  # the item of the root; 0 if there are none
 
 
-@njit(cache=True, nogil=True)
+@njit(nogil=True)
 def _members(coarse, cell_ptr):
     """The `Members` of a graph; glue cells have none."""
     cells = coarse.size[CELLS]
@@ -62,7 +62,7 @@ def _members(coarse, cell_ptr):
     return Members(ptr, vertex[:count])
 
 
-@njit(cache=True, nogil=True)
+@njit(nogil=True)
 def _place_items(vertices, count, members, symbol_ptr, symbols):
     """`first` and `symbol` of `Refined`."""
     first, items = np.full(count, -1), 0
@@ -79,7 +79,7 @@ def _place_items(vertices, count, members, symbol_ptr, symbols):
     return first, symbol
 
 
-@njit(cache=True, nogil=True)
+@njit(nogil=True)
 def _apply_lexicon(sentence, token, coarse, place, vertex_at, first, inside, lexical):
     """Enter the scores and items of a token's tag states."""
     for t in range(sentence.ptr[token], sentence.ptr[token + 1]):
@@ -90,7 +90,7 @@ def _apply_lexicon(sentence, token, coarse, place, vertex_at, first, inside, lex
             inside[lexical[t]] = max(inside[lexical[t]], sentence.logp[t])
 
 
-@njit(cache=True, nogil=True)
+@njit(nogil=True)
 def _apply_edges(begin, end, edges, left_ptr, left, rule, first, inside):
     """Raise the inside scores of a cell by the rules of its coarse binary edges."""
     for e in range(begin, end):
@@ -108,7 +108,7 @@ def _apply_edges(begin, end, edges, left_ptr, left, rule, first, inside):
                 inside[parent + p] = total if total > old else old
 
 
-@njit(cache=True, nogil=True)
+@njit(nogil=True)
 def _list_possible(members, vertices, symbol_ptr, first, inside, possible):
     """List the items of a cell that have a derivation; returns their number."""
     count = 0
@@ -122,7 +122,7 @@ def _list_possible(members, vertices, symbol_ptr, first, inside, possible):
     return count
 
 
-@njit(cache=True, nogil=True)
+@njit(nogil=True)
 def _passes(first, last, via, vertex_at):
     """Whether the cell has all categories that a chain passes through."""
     missing = 0
@@ -131,7 +131,7 @@ def _passes(first, last, via, vertex_at):
     return missing == 0
 
 
-@njit(cache=True, nogil=True)
+@njit(nogil=True)
 def _apply_chains(
     possible, count, base, symbol, coarse, place, vertex_at, chain_ptr, chain_parent, chain_logp,
     via_ptr, via, first, inside,
@@ -163,7 +163,7 @@ def _apply_chains(
     return count
 
 
-@njit(cache=True, nogil=True)
+@njit(nogil=True)
 def refine(coarse, cell_ptr, sentence, rules, classes, stop):
     """The inside scores of the grammar's symbols within a coarse graph.
 
@@ -222,7 +222,7 @@ def refine(coarse, cell_ptr, sentence, rules, classes, stop):
     return Refined(members, first, best, symbol, inside, possible, possible_ptr, lexical, root)
 
 
-@njit(cache=True, nogil=True)
+@njit(nogil=True)
 def _binary_edges(
     begin, end, threshold, coarse_edges, coarse_vertices, symbol, inside, best, outside, first,
     left_ptr, left, rule, category, partial, vertex_of, vertices, edges, size,
@@ -273,7 +273,7 @@ def _binary_edges(
     return True, pruned
 
 
-@njit(cache=True, nogil=True)
+@njit(nogil=True)
 def _best_outside(alive, symbol, coarse, vertex_of, vertices, outside):
     """Enter the best outside score of each coarse symbol among the items of a cell."""
     for item in alive:
@@ -281,7 +281,7 @@ def _best_outside(alive, symbol, coarse, vertex_of, vertices, outside):
         outside[at] = max(outside[at], above)
 
 
-@njit(cache=True, nogil=True)
+@njit(nogil=True)
 def _cell_edges(c, coarse, refined, rules, classes, item_of, alive, outside, threshold, graph):
     """The edges kept in a cell; see `pruning`."""
     before, symbol, inside = graph.size[EDGES], refined.symbol, refined.inside
@@ -320,7 +320,7 @@ def _cell_edges(c, coarse, refined, rules, classes, item_of, alive, outside, thr
     return *room_after(graph, before, room), room, pruned
 
 
-@njit(cache=True, nogil=True)
+@njit(nogil=True)
 def prune_refined(coarse, refined, rules, classes, graph, threshold, stop):
     """Add all edges within the threshold below the vertices of a graph.
 

@@ -10,7 +10,7 @@ from types import TracebackType
 
 import numpy as np
 
-from rnnparse.inference.decode_kernel import Limits
+from rnnparse.inference.space import Limits
 
 MARGIN, WIDTH, DEPTH = 9.0, 9.0, 20.0  # nats; see `Limits`
 MORE = 3.0  # nats; for sentences without a tree within the usual limits

@@ -66,7 +66,7 @@ class Contents(NamedTuple):
     size: np.ndarray  # [3] int64: number of sequences, members and nodes
 
 
-@njit(cache=True, nogil=True)
+@njit(nogil=True)
 def new_contents():
     """`Contents` without sequences and nodes."""
     return Contents(
@@ -75,7 +75,7 @@ def new_contents():
     )
 
 
-@njit(cache=True, nogil=True)
+@njit(nogil=True)
 def has_room(length, sequences, members, sequence_table, nodes, node_table, size):
     """Whether there is room for a node over a new sequence of at most `length` nodes."""
     return (
@@ -87,7 +87,7 @@ def has_room(length, sequences, members, sequence_table, nodes, node_table, size
     )
 
 
-@njit(cache=True, nogil=True)
+@njit(nogil=True)
 def more_contents(contents, length):
     """The contents, with arrays grown so that `has_room` holds."""
     size, sequence_table, node_table = contents.size, contents.sequence_table, contents.node_table
@@ -105,7 +105,7 @@ def more_contents(contents, length):
     )
 
 
-@njit(cache=True, nogil=True)
+@njit(nogil=True)
 def _same(sequence, members, buffer, length):
     same = sequence.length == length
     p = 0
@@ -115,7 +115,7 @@ def _same(sequence, members, buffer, length):
     return same
 
 
-@njit(cache=True, nogil=True)
+@njit(nogil=True)
 def intern_sequence(buffer, length, sequences, members, table, size):
     """The number of the sequence buffer[:length], which is added if it is new."""
     code = np.int64(0)
@@ -143,7 +143,7 @@ def intern_sequence(buffer, length, sequences, members, table, size):
     return new
 
 
-@njit(cache=True, nogil=True)
+@njit(nogil=True)
 def intern_node(category, sequence, start, end, categories, nodes, table, size):
     """The number of the node `category` over a sequence, or over token `start` (sequence -1).
 
@@ -162,7 +162,7 @@ def intern_node(category, sequence, start, end, categories, nodes, table, size):
     return index
 
 
-@njit(cache=True, nogil=True)
+@njit(nogil=True)
 def export(contents, root, logp):
     """The contents as `Candidates` with the given roots."""
     count = contents.size[NODES]

@@ -12,10 +12,11 @@ from hypothesis import strategies as st
 from nltk.tree import Tree
 
 from rnnparse.grammar.grammar import estimate
-from rnnparse.inference import decoder as decoder_module
+from rnnparse.inference import best_trees as best_trees_module
 from rnnparse.inference.closure import unary_closure
 from rnnparse.inference.decoder import Decoder
 from rnnparse.inference.rules import UNARY
+from rnnparse.inference.search import Search
 from rnnparse.trees.heads import HeadTable
 from tests.inference.random_grammar import random_tests
 
@@ -92,9 +93,10 @@ def test_dense_chains_take_no_exponential_time() -> None:
 
 
 def test_lists_below_dense_chains_are_exact(monkeypatch: pytest.MonkeyPatch) -> None:
-    decoder = Decoder(estimate(dense_chains(30, 6, 4), HeadTable.left()))
+    grammar = estimate(dense_chains(30, 6, 4), HeadTable.left())
+    decoder = Decoder(grammar, Search(exact=True))
     everything = decoder.parse(["w1"], 10**6).forest.logp
     assert len(everything) > 500 and (np.diff(everything) <= 0).all()
-    monkeypatch.setattr(decoder_module, "EFFORT", 1)
+    monkeypatch.setattr(best_trees_module, "EFFORT", 1)
     for k in (1, 7, 60):
         assert decoder.parse(["w1"], k).forest.logp.tolist() == everything[:k].tolist()

@@ -8,7 +8,7 @@ import pytest
 from hypothesis import assume, given
 from hypothesis import strategies as st
 
-from rnnparse.inference import decoder as decoder_module
+from rnnparse.inference import best_trees as best_trees_module
 from rnnparse.inference.decoder import Decoder, Parse
 from rnnparse.inference.forest import candidate_tree
 from rnnparse.inference.search import Search
@@ -65,8 +65,8 @@ def test_lists_are_complete_for_every_k(world: World, side: str) -> None:
 def parsed(world: World, k: int, window: float, factor: float) -> list[tuple[float, str]]:
     """The k best trees, with windows of one's own."""
     with (
-        patch.object(decoder_module, "likely_window", lambda n, k: window),
-        patch.object(decoder_module, "WINDOW_FACTOR", factor),
+        patch.object(best_trees_module, "likely_window", lambda n, k: window),
+        patch.object(best_trees_module, "FACTOR", factor),
     ):
         decoder = Decoder(world.grammar(), Search(exact=True))
         return named(decoder.parse(world.tokens, k), world)
@@ -89,7 +89,7 @@ def test_growing_windows_give_the_list_of_one_huge_window(world: World, k: int) 
 def test_windows_that_hold_too_much_are_narrowed_to_the_same_list(world: World, k: int) -> None:
     best, _ = expected(world)
     for effort in (0, 3):
-        with patch.object(decoder_module, "EFFORT", effort):
+        with patch.object(best_trees_module, "EFFORT", effort):
             check(parsed(world, k, 20.0, 1.7), best, k)
 
 

@@ -12,19 +12,19 @@ from hypothesis import strategies as st
 from rnnparse.grammar.coarse import coarse_grammar
 from rnnparse.grammar.coarse_tags import coarse_emissions
 from rnnparse.grammar.grammar import Grammar
+from rnnparse.inference.best_trees import best_trees
 from rnnparse.inference.chart import cell_index, find_item
 from rnnparse.inference.cky import inside_chart, no_beam
-from rnnparse.inference.decode_kernel import (
-    CoarseSearch,
-    Limits,
-    Sentence,
-    _coarse_space,
-    exact_forest,
-    first_window,
-    pruned_forest,
-)
-from rnnparse.inference.decoder import coarse_search
+from rnnparse.inference.hypergraph import EDGES
 from rnnparse.inference.rules import rule_arrays
+from rnnparse.inference.space import (
+    CoarseSearch,
+    ExactSpace,
+    Limits,
+    PrunedSpace,
+    Sentence,
+    coarse_search,
+)
 from tests.grammar.small import trees
 from tests.inference.brute import TooManyTrees, Twin
 from tests.inference.random_grammar import World, random_tests, worlds
@@ -34,21 +34,25 @@ NO_LIMITS = Limits(math.inf, math.inf, math.inf, -math.inf)
 
 
 def sentence_of(world: World) -> Sentence:
-    e = world.emissions
-    return Sentence(e.ptr, e.symbol, e.logp)
+    return Sentence.of(world.emissions)
+
+
+def scores_of(space: ExactSpace | PrunedSpace, grammar: Grammar, k: int) -> list[float]:
+    if space.best == -math.inf:
+        return []
+    categories = grammar.pcfg.categories
+    heads = grammar.heads.compile(categories).arrays
+    forest = best_trees(space, k, len(categories), heads, GO_ON)
+    assert forest is not None
+    return list(forest.logp.tolist())
 
 
 def lists(world: World, limits: Limits, k: int) -> tuple[list[float], list[float], bool]:
     """The scores of the trees by pruned and by exact search, and whether the latter are glued."""
-    grammar = world.grammar()
-    rules = rule_arrays(world.pcfg)
-    heads = grammar.heads.compile(world.pcfg.categories).arrays
-    about = (first_window(1.0, 1.7, 100 * k), len(world.pcfg.categories), heads, GO_ON)
-    _, pruned = pruned_forest(
-        k, sentence_of(world), rules, coarse_search(grammar, rules), limits, *about
-    )
-    _, exact, glued = exact_forest(k, sentence_of(world), rules, *about)
-    return pruned.tolist(), exact.tolist(), bool(glued)
+    grammar, rules, sentence = world.grammar(), rule_arrays(world.pcfg), sentence_of(world)
+    pruned = PrunedSpace(sentence, rules, coarse_search(grammar, rules), limits, GO_ON)
+    exact = ExactSpace(sentence, rules, GO_ON)
+    return scores_of(pruned, grammar, k), scores_of(exact, grammar, k), exact.glued
 
 
 def assert_exact_without_limits(world: World, k: int) -> None:
@@ -85,7 +89,8 @@ def test_refined_inside_scores_are_at_most_those_of_the_exact_chart(world: World
     )
     assume(find_item(chart.cell_ptr, chart.symbol, cell_index(0, n), rules.root) >= 0)
     coarse = coarse_search(world.grammar(), rules)
-    graph, refined = _coarse_space(sentence, rules, coarse, NO_LIMITS, GO_ON)
+    space = PrunedSpace(sentence, rules, coarse, NO_LIMITS, GO_ON)
+    graph, refined = space.coarse, space.refined
     for c, cell in enumerate(graph.cells[: graph.size[0]]):
         place = cell_index(int(cell["start"]), int(cell["end"]))
         possible = refined.possible[refined.possible_ptr[c + 1] : refined.possible_ptr[c]]
@@ -121,21 +126,17 @@ def small_coarse(grammar: Grammar) -> CoarseSearch:
 
 def test_wider_limits_find_trees_at_least_as_good(grammar: Grammar) -> None:
     rules, coarse = rule_arrays(grammar.pcfg), small_coarse(grammar)
-    heads = grammar.heads.compile(grammar.pcfg.categories).arrays
     sums, sizes = [], []
     for width in (1.0, 3.0, 9.0, math.inf):
-        total = count = 0.0
-        for tree in trees(20, "dev"):
-            e = grammar.lexicon.emissions(tree.leaves())
-            about = (first_window(2.0, 1.7, 10**5), len(grammar.pcfg.categories), heads, GO_ON)
-            limits = Limits(width, width, math.inf, -math.inf)
-            sentence = Sentence(e.ptr, e.symbol, e.logp)
-            _, logp = pruned_forest(1, sentence, rules, coarse, limits, *about)
-            total += logp[0] if len(logp) else -1000.0
-            graph, _ = _coarse_space(sentence, rules, coarse, limits, GO_ON)
-            count += int(graph.size[1])
-        sums.append(total)
-        sizes.append(count)
+        limits = Limits(width, width, math.inf, -math.inf)
+        spaces = [
+            PrunedSpace(
+                Sentence.of(grammar.lexicon.emissions(tree.leaves())), rules, coarse, limits, GO_ON
+            )
+            for tree in trees(20, "dev")
+        ]
+        sums.append(sum(max(space.best, -1000.0) for space in spaces))
+        sizes.append(sum(int(space.coarse.size[EDGES]) for space in spaces))
     assert sums == sorted(sums)
     assert sizes == sorted(sizes) and sizes[0] < sizes[-1] / 5
 
