@@ -210,13 +210,15 @@ class Parser(Model):
         return ParseResult(tuple(tokens), trees, parse.glued)
 
     def _rnn_scores(self, forest: Forest, tokens: Sequence[str]) -> np.ndarray:
-        scores = self._scorer.scores(self._store(forest, tokens).batch([0]))
-        return np.asarray(scores, np.float64)
+        scores = self._scorer.forest_scores(forest, self._rows(tokens), self.category_pairs)
+        return scores.astype(np.float64)
 
     def _store(self, forest: Forest, tokens: Sequence[str]) -> ForestDataset:
         """The forest of one sentence with the rows of its words."""
-        rows = self.vocabulary.rows(self.grammar.lexicon.forms.lookup(tokens))
-        return ForestDataset.from_forests([forest], [rows], self.category_pairs)
+        return ForestDataset.from_forests([forest], [self._rows(tokens)], self.category_pairs)
+
+    def _rows(self, tokens: Sequence[str]) -> np.ndarray:
+        return self.vocabulary.rows(self.grammar.lexicon.forms.lookup(tokens))
 
     # -- given trees ---------------------------------------------------------------------------
 

@@ -92,27 +92,35 @@ def candidate_as(
 ) -> Any:
     """`candidate_tree` as a tree of one type, `Node` or NLTK's `Tree`."""
     size = len(categories)
+    cat, left, right, start = map(_elements, (forest.cat, forest.left, forest.right, forest.start))
     built: dict[int, list[Any]] = {}  # a node's tree, or an intermediate node's children
     for v in nodes_of(forest, candidate):
-        kids = [c for c in (forest.left[v], forest.right[v]) if c >= 0]
-        children = [tree for c in kids for tree in built[c]]
-        if forest.cat[v] >= size:
-            built[v] = children
-        elif kids:
-            built[v] = [tree_type(categories[forest.cat[v]], children)]
-        else:
-            built[v] = [tree_type(categories[forest.cat[v]], [tokens[forest.start[v]]])]
+        category, a, b = cat[v], left[v], right[v]
+        if a < 0:
+            built[v] = [tree_type(categories[category], [tokens[start[v]]])]
+            continue
+        children = built[a] if b < 0 else built[a] + built[b]
+        built[v] = children if category >= size else [tree_type(categories[category], children)]
     return built[int(forest.root[candidate])][0]
 
 
 def nodes_of(forest: Forest, candidate: int) -> list[int]:
     """The nodes of one candidate tree, children before parents."""
+    left, right = _elements(forest.left), _elements(forest.right)
     stack, nodes = [int(forest.root[candidate])], []
     while stack:
         v = stack.pop()
         nodes.append(v)
-        stack.extend(int(c) for c in (forest.left[v], forest.right[v]) if c >= 0)
+        if left[v] >= 0:
+            stack.append(left[v])
+        if right[v] >= 0:
+            stack.append(right[v])
     return nodes[::-1]
+
+
+def _elements(array: Any) -> memoryview:
+    """A view of an array [N] int32 whose single elements are read as fast as those of a list."""
+    return memoryview(array)
 
 
 class ForestBuilder:

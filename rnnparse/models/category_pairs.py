@@ -39,7 +39,7 @@ class CategoryPairs:
 
     def __post_init__(self) -> None:
         check("weights", KEYS, vars(self), C=len(self.categories))
-        if np.any(self.pairs[:, 0] < 0) or np.any(self._packed[1:] <= self._packed[:-1]):
+        if np.any(self.pairs[:, 0] < 0) or np.any(self.packed[1:] <= self.packed[:-1]):
             raise ValueError("weights.pairs must be sorted and distinct, with a left child each")
 
     @classmethod
@@ -76,7 +76,8 @@ class CategoryPairs:
         return len(self.pairs) + 1
 
     @cached_property
-    def _packed(self) -> np.ndarray:
+    def packed(self) -> np.ndarray:
+        """int64 [R - 1], ascending: left << 32 | right of each pair; -1 is 0xFFFFFFFF."""
         return _pack(self.pairs[:, 0], self.pairs[:, 1])
 
     @cached_property
@@ -97,9 +98,9 @@ class CategoryPairs:
         wanted = _pack(left, right)
         if not len(self.pairs):
             return np.zeros(wanted.shape, np.int32)
-        place = np.searchsorted(self._packed, wanted)
+        place = np.searchsorted(self.packed, wanted)
         place[place == len(self.pairs)] = 0
-        return np.where(self._packed[place] == wanted, place + 1, RARE).astype(np.int32)
+        return np.where(self.packed[place] == wanted, place + 1, RARE).astype(np.int32)
 
     @cached_property
     def names(self) -> tuple[str, ...]:

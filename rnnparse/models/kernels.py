@@ -16,6 +16,7 @@ from numba.extending import overload
 
 from rnnparse.compiled import njit
 from rnnparse.models.batch import check_positions, check_structure, number_marked
+from rnnparse.models.parameters import Parameters
 from rnnparse.threads import apart
 
 # Padé approximation of tanh, which Eigen (and so TensorFlow on a CPU) uses for float32. It calls no
@@ -150,6 +151,39 @@ def _add_rows_dot(matrix: np.ndarray, x: np.ndarray, out: np.ndarray) -> None:
         j += 1
 
 
+@njit(nogil=True, error_model="numpy")
+def _compose(
+    node: int,
+    left: int,
+    right: int,
+    matrix: np.ndarray,
+    scorer: np.ndarray,
+    sums: np.ndarray,
+    vectors: np.ndarray,
+    totals: np.ndarray,
+) -> None:
+    """Compute the vector of a node and the score of its subtree from those of its children.
+
+    Args:
+        node, left, right: rows of `vectors` [N, n] and `totals` [N]; right -1 for a unary node.
+        matrix, scorer: the node's weights, [2n + 1, n] and [n].
+        sums: [n], overwritten.
+    """
+    n = len(sums)
+    for o in range(n):
+        sums[o] = matrix[2 * n, o]
+    total = totals[left]
+    if right >= 0:
+        _add_two_products(vectors[left], vectors[right], matrix, sums)
+        total += totals[right]
+    else:
+        _add_product(vectors[left], matrix[:n], sums)
+    vector = vectors[node]
+    for o in range(n):
+        vector[o] = _tanh(sums[o])
+    totals[node] = total + _dot(scorer, vector)
+
+
 @apart
 @njit(nogil=True, error_model="numpy")
 def forward(
@@ -187,20 +221,70 @@ def forward(
     sums = np.empty(n, v.dtype)
     for node in range(len(leaves), count):
         row = rows[key[node]]
-        matrix = W[row]
-        for o in range(n):
-            sums[o] = matrix[2 * n, o]
-        total = totals[left[node]]
-        if right[node] >= 0:
-            _add_two_products(vectors[left[node]], vectors[right[node]], matrix, sums)
-            total += totals[right[node]]
-        else:
-            _add_product(vectors[left[node]], matrix[:n], sums)
-        vector = vectors[node]
-        for o in range(n):
-            vector[o] = _tanh(sums[o])
-        totals[node] = total + _dot(v[row], vector)
+        _compose(node, left[node], right[node], W[row], v[row], sums, vectors, totals)
     return vectors, totals
+
+
+@njit(nogil=True, error_model="numpy")
+def _row_of(pair: int, pairs: np.ndarray) -> int:
+    """The row of weights of a pair of categories: its place in sorted `pairs` plus one, or 0."""
+    low, high = 0, len(pairs)
+    while low < high:
+        middle = (low + high) // 2
+        if pairs[middle] < pair:
+            low = middle + 1
+        else:
+            high = middle
+    return low + 1 if low < len(pairs) and pairs[low] == pair else 0
+
+
+@apart
+@njit(nogil=True, error_model="numpy")
+def forest_scores(
+    cat: np.ndarray,
+    left: np.ndarray,
+    right: np.ndarray,
+    start: np.ndarray,
+    root: np.ndarray,
+    words: np.ndarray,
+    pairs: np.ndarray,
+    parameters: Parameters,
+) -> np.ndarray:
+    """Scores of the candidates of one forest, without a batch: [K].
+
+    They are those of `forward`, to the bit. Making a batch would take longer than scoring it.
+
+    Args:
+        cat, left, right, start, root: fields of a `Forest`.
+        words: int32 [tokens], the row in `vectors` of each token.
+        pairs: `CategoryPairs.packed`.
+        parameters: the weights.
+
+    Raises:
+        ValueError: the forest is not one of so many tokens, or the weights are not for these rows.
+    """
+    vectors, W, v = parameters
+    n = v.shape[1]
+    if vectors.shape[1] != n or min(len(W), len(v)) <= len(pairs):
+        raise ValueError("the weights differ in dimension, or lack a row")
+    check_positions(words, len(vectors))
+    check_positions(root, len(cat))
+    out, totals = np.empty((len(cat), n), v.dtype), np.zeros(len(cat), v.dtype)
+    sums = np.empty(n, v.dtype)
+    for node in range(len(cat)):
+        a, b = left[node], right[node]
+        if a < 0:
+            if start[node] < 0 or start[node] >= len(words):
+                raise ValueError("a forest has more words than its sentence has rows")
+            for o in range(n):
+                out[node, o] = vectors[words[start[node]], o]
+            continue
+        if a >= node or b >= node:
+            raise ValueError("a child in a forest does not precede its parent")
+        beside = np.int64(cat[b]) if b >= 0 else np.int64(0xFFFFFFFF)
+        row = _row_of((np.int64(cat[a]) << 32) | beside, pairs)
+        _compose(node, a, b, W[row], v[row], sums, out, totals)
+    return totals[root]
 
 
 @njit(nogil=True, error_model="numpy")

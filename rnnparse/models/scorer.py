@@ -2,11 +2,17 @@
 
 from __future__ import annotations
 
+from typing import TYPE_CHECKING
+
 import numpy as np
 
 from rnnparse.models import kernels
 from rnnparse.models.batch import LevelBatch
+from rnnparse.models.category_pairs import CategoryPairs
 from rnnparse.models.parameters import Parameters
+
+if TYPE_CHECKING:
+    from rnnparse.inference.forest import Forest
 
 
 class Scorer:
@@ -15,12 +21,30 @@ class Scorer:
     Example:
         >>> scorer = Scorer(parameters)
         >>> rows = vocabulary.rows(tokens)
-        >>> data = ForestDataset.from_forests([forest], [rows], category_pairs)
-        >>> scores = scorer.scores(data.batch([0]))
+        >>> scores = scorer.forest_scores(forest, rows, category_pairs)
     """
 
     def __init__(self, parameters: Parameters) -> None:
         self.parameters = Parameters(*map(_as_in_training, parameters))
+
+    def forest_scores(
+        self, forest: Forest, rows: np.ndarray, category_pairs: CategoryPairs
+    ) -> np.ndarray:
+        """s(x, y) of all candidates of one sentence: [K], in the dtype of the weights.
+
+        Args:
+            forest: the candidates.
+            rows: int32 [tokens], the vocabulary row of each token.
+            category_pairs: give each node its row in the stacked weights.
+
+        Raises:
+            ValueError: the forest has more words than there are rows.
+        """
+        scores: np.ndarray = kernels.forest_scores(
+            forest.cat, forest.left, forest.right, forest.start, forest.root,
+            rows, category_pairs.packed, self.parameters,
+        )  # fmt: skip
+        return scores
 
     def scores(self, batch: LevelBatch) -> np.ndarray:
         """s(x, y) of all candidates: [T], in the dtype of the weights."""

@@ -105,8 +105,11 @@ class Vocabulary:
         """The rows of a sentence's tokens: int32 [tokens]."""
         rows = np.empty(len(tokens), np.int32)
         for i, token in enumerate(tokens):
-            form = _find(token, self._row)
-            rows[i] = self._unknown(token, i == 0) if form is None else self._row[form]
+            row = self._row.get(unescape_token(token))
+            if row is None:
+                form = _find(token, self._row)
+                row = self._unknown(token, i == 0) if form is None else self._row[form]
+            rows[i] = row
         return rows
 
     def is_known(self, token: str) -> bool:

@@ -3,8 +3,11 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
+from rnnparse.array_invariants import trusted
+from rnnparse.inference.forest import Forest
 from rnnparse.models import kernels
 from rnnparse.models.batch import LevelBatch
+from rnnparse.models.category_pairs import CategoryPairs
 from rnnparse.models.forest_dataset import ForestDataset
 from rnnparse.models.objective import loss_gradients
 from rnnparse.models.parameters import Parameters
@@ -54,6 +57,46 @@ def test_shared_subtrees_score_as_separate_trees_to_the_bit(dtype: str) -> None:
     apart = ForestDataset.from_forests(*zip(*trees, strict=True), world.category_pairs)
     assert np.array_equal(scorer.scores(apart.batch(range(len(trees)))), shared)
     assert shared.dtype == dtype
+
+
+@pytest.mark.parametrize("dtype", ["float32", "float64"])
+@pytest.mark.parametrize("seed", range(3))
+def test_a_forest_alone_scores_as_in_a_batch_to_the_bit(dtype: str, seed: int) -> None:
+    world = make_world(seed, dtype)
+    scorer = Scorer(world.parameters)
+    alone = [
+        scorer.forest_scores(forest, rows, world.category_pairs)
+        for forest, rows in zip(world.forests, world.rows, strict=True)
+    ]
+    assert np.array_equal(np.concatenate(alone), scorer.scores(world.batch()))
+    assert {scores.dtype for scores in alone} == {np.dtype(dtype)}
+
+
+def test_pairs_without_weights_of_their_own_share_a_row() -> None:
+    world = make_world(0)
+    nothing = CategoryPairs(world.category_pairs.categories, np.empty((0, 2), np.int32))
+    for forest, rows in zip(world.forests, world.rows, strict=True):
+        scores = Scorer(world.parameters).forest_scores(forest, rows, nothing)
+        expected = [
+            tree_score(forest, k, rows, nothing, world.parameters) for k in range(len(forest.root))
+        ]
+        np.testing.assert_allclose(scores, expected, rtol=1e-12, atol=1e-12)
+
+
+def test_a_forest_that_does_not_fit_is_refused() -> None:
+    world = make_world(0)
+    scorer, forest, rows = Scorer(world.parameters), world.forests[0], world.rows[0]
+    pairs = world.category_pairs
+    with pytest.raises(ValueError, match="more words than its sentence has rows"):
+        scorer.forest_scores(forest, rows[:-1], pairs)
+    with pytest.raises(ValueError, match="position in a batch is out of range"):
+        scorer.forest_scores(forest, rows + np.int32(1000), pairs)
+    with pytest.raises(ValueError, match="does not precede its parent"):
+        later = np.where(forest.left >= 0, len(forest.cat) - 1, -1).astype(np.int32)
+        scorer.forest_scores(trusted(Forest, **{**vars(forest), "left": later}), rows, pairs)
+    small = Parameters(*(array[: len(pairs) - 1] for array in world.parameters))
+    with pytest.raises(ValueError, match="lack a row"):
+        Scorer(small).forest_scores(forest, rows % len(small.vectors), pairs)
 
 
 @pytest.mark.parametrize("name", ["vectors", "W", "v"])
