@@ -12,6 +12,7 @@ from rnnparse.grammar.grammar import Grammar
 from rnnparse.inference.best_trees import best_trees
 from rnnparse.inference.division import join, place_to_divide
 from rnnparse.inference.forest import Forest
+from rnnparse.inference.posteriors import Hypergraph
 from rnnparse.inference.rules import rule_arrays
 from rnnparse.inference.search import Deadline, Search, limits_for, wide_limits
 from rnnparse.inference.space import (
@@ -90,6 +91,30 @@ class Decoder:
         if parse is None:
             raise Abandoned
         return parse
+
+    @apart
+    def hypergraphs(self, tokens: Sequence[str]) -> list[tuple[int, Hypergraph]]:
+        """The likely trees of a sentence as a hypergraph, or several if it has to be divided.
+
+        Args:
+            tokens: at least one token, escaped as in trees.
+
+        Returns:
+            Each part's first token, and its hypergraph.
+        """
+        stop, categories = stop_flag(), self.grammar.pcfg.categories
+        pending, parts = [(0, tokens)], []
+        while pending:
+            first, part = pending.pop()
+            space = self._space(part, stop) if len(part) <= self.search.longest else None
+            if stop[0]:
+                raise Abandoned
+            if space is None:
+                place = place_to_divide(part)
+                pending.extend(((first + place, part[place:]), (first, part[:place])))
+            else:
+                parts.append((first, Hypergraph(space, categories, stop)))
+        return parts
 
     def _parse(self, tokens: Sequence[str], k: int, longest: int, stop: np.ndarray) -> Parse | None:
         """The k best trees, or None once `stop` is set; in parts if longer than `longest`."""

@@ -142,7 +142,7 @@ def coarse_search(grammar: Grammar, rules: RuleArrays) -> CoarseSearch:
 
 
 class PrunedSpace:
-    """The trees of a sentence within its pruned coarse chart; there may be none.
+    """The trees of a sentence within its pruned coarse chart, which may lack a tree.
 
     Args:
         sentence: the sentence.

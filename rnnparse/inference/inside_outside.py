@@ -1,0 +1,152 @@
+"""Inside and outside scores over all derivations of a hypergraph, as numba kernels.
+
+Unary chains never repeat a category. So the inside pass distinguishes the *base* score of a vertex,
+that of its derivations from a tag or binary edge, from its inside score, which adds those from
+unary chains. A chain is followed edge by edge; few cells have more than a few.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+
+from rnnparse.compiled import njit
+from rnnparse.inference.chart import NEG_INF
+from rnnparse.inference.hypergraph import CELLS, VERTICES
+
+LONGEST = 64  # vertices in a unary chain
+
+
+@njit(nogil=True)
+def _add(a, b, maximum):
+    """log(exp a + exp b), or the maximum."""
+    high, low = max(a, b), min(a, b)
+    if maximum or low == NEG_INF:
+        return high
+    return high + np.log1p(np.exp(low - high))
+
+
+@njit(nogil=True)
+def _allowed(depth, edge, path, vertices):
+    """Whether an edge may follow a chain: a link, or one to a category that is new to it."""
+    parent = np.int64(edge.parent)
+    for d in range(depth + 1):
+        same = vertices[path[d]].category == vertices[parent].category
+        if path[d] == parent or (same and not edge.link):
+            return False
+    return depth + 1 < path.shape[0]
+
+
+@njit(nogil=True)
+def _next_edge(vertex, e, last, edges):
+    """The next unary edge of a cell above a vertex, from edge `e` on; -1 if there is no other."""
+    while e < last:
+        if edges[e].right < 0 and edges[e].left == vertex:
+            return e
+        e += 1
+    return np.int64(-1)
+
+
+@njit(nogil=True)
+def _walk(
+    bottom, first, last, edges, vertices, score, maximum, outward, base, inside, top, below, mass,
+    path, taken, total,
+):
+    """Follow all unary chains of a cell from one vertex up.
+
+    Going inward, raise the inside score of the vertex at the end of each chain. Going outward,
+    raise `below` of the bottom vertex, and the mass of every vertex on the chain that is a node.
+    """
+    depth = 0
+    path[0], taken[0], total[0] = bottom, first, 0.0
+    while depth >= 0:
+        e = _next_edge(path[depth], taken[depth], last, edges)
+        if e < 0:
+            depth -= 1
+            continue
+        taken[depth] = e + 1
+        if not _allowed(depth, edges[e], path, vertices):
+            continue
+        parent = np.int64(edges[e].parent)
+        chain = total[depth] + edges[e].logp + score[parent]
+        if edges[e].link:  # the node is the parent, not the child
+            chain -= score[path[depth]]
+        depth += 1
+        path[depth], taken[depth], total[depth] = parent, first, chain
+        if not outward:
+            inside[parent] = _add(inside[parent], base[bottom] + chain, maximum)
+            continue
+        below[bottom] = _add(below[bottom], top[parent] + chain, maximum)
+        for d in range(depth + 1):
+            link_above = d < depth and edges[taken[d] - 1].link
+            if not link_above:
+                whole = base[bottom] + chain + top[parent]
+                mass[path[d]] = _add(mass[path[d]], whole, maximum)
+
+
+@njit(nogil=True)
+def inside_outside(graph, lex_ptr, lex_vertex, lex_logp, score, epsilon, maximum):
+    """The scores of all vertices.
+
+    Args:
+        graph: a `Graph`; vertex 0 is the root.
+        lex_ptr [n+1], lex_vertex, lex_logp: the vertices (or -1) of each token's tag states and
+            their scores.
+        score [vertices]: is added for each node of a tree.
+        epsilon: the vertex of the empty sequence (the end of glue), or -1.
+        maximum: take the best derivation of each vertex instead of the sum over all.
+
+    Returns:
+        Log scores, float64 [vertices]: base, inside, and mass: of all derivations of the root in
+        which the vertex is a node.
+    """
+    size, cells, edges, vertices = graph.size[VERTICES], graph.cells, graph.edges, graph.vertices
+    base, inside = np.full(size, NEG_INF), np.full(size, NEG_INF)
+    top, below, mass = np.full(size, NEG_INF), np.full(size, NEG_INF), np.full(size, NEG_INF)
+    path, taken, total = np.empty(LONGEST, np.int64), np.empty(LONGEST, np.int64), np.empty(LONGEST)
+    done = np.full(size, -1, np.int64)
+    if epsilon >= 0:
+        base[epsilon] = inside[epsilon] = 0.0
+    for c in range(graph.size[CELLS] - 1, -1, -1):
+        first, last = cells[c - 1].last if c > 0 else np.int64(0), cells[c].last
+        if cells[c].end - cells[c].start == 1 and not cells[c].glue:
+            for t in range(lex_ptr[cells[c].start], lex_ptr[cells[c].end]):
+                v = lex_vertex[t]
+                if v >= 0:
+                    base[v] = _add(base[v], lex_logp[t] + score[v], maximum)
+                    inside[v] = base[v]
+        for e in range(first, last):
+            edge = edges[e]
+            if edge.right >= 0:
+                whole = inside[edge.left] + inside[edge.right] + edge.logp + score[edge.parent]
+                base[edge.parent] = _add(base[edge.parent], whole, maximum)
+                inside[edge.parent] = base[edge.parent]
+        for e in range(first, last):
+            bottom = np.int64(edges[e].left)
+            if edges[e].right < 0 and base[bottom] > NEG_INF and done[bottom] < 0:
+                done[bottom] = c
+                _walk(
+                    bottom, first, last, edges, vertices, score, maximum, False, base, inside,
+                    top, below, mass, path, taken, total,
+                )
+    top[0] = 0.0
+    done[:] = -1
+    for c in range(graph.size[CELLS]):
+        first, last = cells[c - 1].last if c > 0 else np.int64(0), cells[c].last
+        for e in range(first, last):
+            bottom = np.int64(edges[e].left)
+            if edges[e].right < 0 and base[bottom] > NEG_INF and done[bottom] < 0:
+                done[bottom] = c
+                _walk(
+                    bottom, first, last, edges, vertices, score, maximum, True, base, inside, top,
+                    below, mass, path, taken, total,
+                )
+        for e in range(first, last):
+            edge = edges[e]
+            if edge.right >= 0:
+                parent = np.int64(edge.parent)
+                here = _add(top[parent], below[parent], maximum) + edge.logp + score[parent]
+                top[edge.left] = _add(top[edge.left], here + inside[edge.right], maximum)
+                top[edge.right] = _add(top[edge.right], here + inside[edge.left], maximum)
+    for v in range(size):
+        mass[v] = _add(mass[v], base[v] + top[v], maximum)
+    return base, inside, mass
