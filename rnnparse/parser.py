@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
@@ -12,6 +12,7 @@ import numpy as np
 
 from rnnparse.inference.decoder import Decoder
 from rnnparse.inference.forest import Forest, ForestBuilder, candidate_as
+from rnnparse.inference.posteriors import Bracket
 from rnnparse.input_sentences import (
     require_tree,
     require_trees,
@@ -20,6 +21,7 @@ from rnnparse.input_sentences import (
     whole_number,
     windows,
 )
+from rnnparse.losses.cost import labelled_spans
 from rnnparse.model_folder import Model, load_model, model_info, save_model
 from rnnparse.models.forest_dataset import ForestDataset
 from rnnparse.models.scorer import Scorer
@@ -219,6 +221,44 @@ class Parser(Model):
 
     def _rows(self, tokens: Sequence[str]) -> np.ndarray:
         return self.vocabulary.rows(self.grammar.lexicon.forms.lookup(tokens))
+
+    # -- probabilities ------------------------------------------------------------------------
+
+    def marginals(self, sentence: str | Iterable[str]) -> list[Bracket]:
+        """The probability of every phrase and tag of a sentence under the base grammar.
+
+        It sums over the trees near the best one; the network has no part in it.
+
+        Returns:
+            The most probable first. None crosses the parts of a sentence that has to be divided.
+
+        Raises:
+            TypeError, ValueError: as `parse`.
+        """
+        written = self.grammar.lexicon.forms.write(sentence_tokens(sentence))
+        brackets = [
+            replace(bracket, start=bracket.start + first, end=bracket.end + first)
+            for first, graph in self._decoder.hypergraphs(written)
+            for bracket in graph.brackets()
+        ]
+        return sorted(brackets, key=lambda bracket: -bracket.probability)
+
+    def confidence(self, tree: Tree) -> float:
+        """The share of a tree's labelled spans expected to be right: the mean of their marginals.
+
+        Args:
+            tree: from any parser, with this model's labels. The root and tags do not count.
+
+        Returns:
+            From 0 to 1; 1 for a tree without other nodes.
+
+        Raises:
+            As `score`.
+        """
+        cleaned = _cleaned(require_tree(tree))
+        spans = labelled_spans(cleaned)
+        chance = {(b.label, b.start, b.end): b.probability for b in self.marginals(words(cleaned))}
+        return sum(chance.get(span, 0.0) for span in spans) / len(spans) if spans else 1.0
 
     # -- given trees ---------------------------------------------------------------------------
 

@@ -21,6 +21,7 @@ from nltk.tree import ParentedTree, Tree
 
 from rnnparse.errors import TreebankError
 from rnnparse.input_sentences import LONGEST, LONGEST_TEXT
+from rnnparse.losses.cost import labelled_spans
 from rnnparse.parser import CHUNK, Parser, ScoredTree
 from rnnparse.threads import AHEAD
 from rnnparse.trees.brackets import escape_token, format_tree, read_trees
@@ -502,3 +503,35 @@ def test_scores_of_nodes_of_any_tree(parser: Parser) -> None:
     assert len(nodes) == 3 + 1 + 2  # X has three children, @Z four
     assert sum(node.score for node in nodes) == pytest.approx(parser.score(tree), abs=1e-5)
     assert parser.score_nodes(Tree.fromstring("(NN a)"))[0].label == "TOP"
+
+
+def test_marginals_are_probabilities_of_phrases_and_tags() -> None:
+    parser = small_parser()
+    for text in ("They ate udon .", "gladly", "the nurse with the nurse ate , and ate ."):
+        tokens = text.split()
+        brackets = parser.marginals(tokens)
+        assert [b.probability for b in brackets] == sorted(
+            (b.probability for b in brackets), reverse=True
+        )
+        leaves = parser.parse(tokens).subtrees(lambda node: node.height() == 2)
+        tag_names = {node.label() for node in leaves}
+        for i in range(len(tokens)):
+            ways = [b for b in brackets if (b.start, b.end) == (i, i + 1)]
+            assert sum(b.probability for b in ways if b.label in tag_names) <= 1 + 1e-6
+            assert any(b.probability > 0.1 for b in ways)
+    with pytest.raises(ValueError, match="at least one token"):
+        parser.marginals("")
+
+
+def test_confidence_is_the_mean_probability_of_a_trees_phrases() -> None:
+    parser = small_parser()
+    tokens = ["They", "ate", "udon", "."]
+    best = parser.parse(tokens)
+    chance = {(b.label, b.start, b.end): b.probability for b in parser.marginals(tokens)}
+    spans = labelled_spans(best)
+    expected = sum(chance[span] for span in spans) / len(spans)
+    assert parser.confidence(best) == pytest.approx(expected)
+    assert parser.confidence(best) > 0.5
+    wrong = Tree.fromstring("(TOP (X (PRP They) (VBD ate)) (NP (NN udon) (. .)))")
+    assert parser.confidence(wrong) == 0.0
+    assert parser.confidence(Tree.fromstring("(TOP (NN udon))")) == 1.0
