@@ -25,6 +25,7 @@ from rnnparse.evaluation.evalb import evaluate as evaluate
 from rnnparse.evaluation.params import EvalbParams as EvalbParams
 from rnnparse.grammar.grammar import Grammar as Grammar
 from rnnparse.inference.posteriors import Bracket as Bracket
+from rnnparse.inference.search import Search as Search
 from rnnparse.losses.external import ExternalLoss as ExternalLoss
 from rnnparse.losses.external import external_loss as external_loss
 from rnnparse.losses.gradient_check import check_external as check_external

@@ -113,6 +113,7 @@ LISTS: Table = {
     "nodes": Array("S", np.int64, 1, "N"),
     "trees": Array("S", np.int64, 1, "K"),
     "glued": Array("S", np.bool_),
+    "divided": Array("S", np.bool_),
 }
 
 # S sentences, M nodes, T candidate trees

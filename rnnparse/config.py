@@ -80,6 +80,8 @@ class TrainingConfig:
         heads: english, left, right, or a file of head rules.
         jackknife: 0 makes the training lists with the grammar of the whole training set; N > 1
             splits it into N parts and parses each one with a grammar of the other parts.
+        exact: whether candidate lists come from an exact search, which takes many times as long as
+            the usual one.
         folds: 0 tunes on dev; N > 1 tunes by N-fold cross-validation on the training set, and then
             trains on all of it.
         prune_vectors: whether to keep only the given word vectors of words in the training set.
@@ -119,6 +121,7 @@ class TrainingConfig:
     freeze_epochs: int = 0
     heads: str = "english"
     jackknife: int = 0
+    exact: bool = False
     folds: int = 0
     prune_vectors: bool = False
     seed: int = 0

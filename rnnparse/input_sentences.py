@@ -13,12 +13,8 @@ from rnnparse.trees.tokenizer import tokenize
 if TYPE_CHECKING:
     from nltk.tree import Tree
 
-LONGEST = 1000
-"""Most tokens in a sentence. Parsing time grows with the cube of the length and memory with its
-square: a sentence of this length takes minutes and several gigabytes."""
-
 LONGEST_TEXT = 1 << 20
-"""Most characters in the raw text of a sentence."""
+"""Most characters in a sentence."""
 
 NO_TOKEN = "a sentence needs at least one token"
 
@@ -31,24 +27,23 @@ def sentence_tokens(sentence: Any) -> list[str]:
 
     Raises:
         TypeError: it is something else.
-        ValueError: it has no tokens, more than `LONGEST` tokens, or more than `LONGEST_TEXT`
-            characters.
+        ValueError: it has no tokens, or more than `LONGEST_TEXT` characters.
     """
     if isinstance(sentence, str):
         if len(sentence) > LONGEST_TEXT:
-            raise ValueError(
-                f"the sentence has more than {LONGEST_TEXT} characters; split it into sentences"
-            )
+            raise _too_long()
         tokens = tokenize(sentence)
     else:
         tokens = _given_tokens(sentence)
     if not tokens:
         raise ValueError(NO_TOKEN)
-    if len(tokens) > LONGEST:
-        raise ValueError(
-            f"the sentence has more than {LONGEST} tokens; split it into sentences"
-        )
     return tokens
+
+
+def _too_long() -> ValueError:
+    return ValueError(
+        f"the sentence has more than {LONGEST_TEXT:,} characters; split it into sentences"
+    )
 
 
 def _given_tokens(sentence: Any) -> list[str]:
@@ -58,13 +53,18 @@ def _given_tokens(sentence: Any) -> list[str]:
         raise TypeError(
             f"a sentence must be a string or a sequence of tokens, not {_type(sentence)}"
         )
-    tokens = list(islice(sentence, LONGEST + 1))
-    for number, token in enumerate(tokens, start=1):
+    tokens: list[str] = []
+    size = 0
+    for number, token in enumerate(sentence, start=1):
         if not isinstance(token, str):
             hint = ""
             if is_nltk_tree(sentence):
                 hint = "; to parse the words of a tree, pass tree.leaves()"
             raise TypeError(f"tokens must be strings, but token {number} is {_type(token)}{hint}")
+        size += len(token) + 1
+        if size > LONGEST_TEXT + 1:  # perhaps the iterable never ends
+            raise _too_long()
+        tokens.append(token)
     return tokens
 
 

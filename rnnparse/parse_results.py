@@ -40,21 +40,26 @@ class ParseResult:
     Attributes:
         tokens: the given tokens, or those that the tokenizer made.
         trees: at least one tree; none if the sentence cannot be parsed.
-        glued: True if the grammar cannot span the sentence; the root then joins partial trees.
+        glued: True if the root joins partial trees, because the grammar cannot span the sentence
+            or because the sentence was divided.
         error: why the sentence cannot be parsed, else None. With an error, `tokens` and `trees`
             are empty.
+        divided: True if the sentence exceeded the budget of `rnnparse.Search` and was parsed in
+            parts; there is one tree then.
     """
 
     tokens: tuple[str, ...]
     trees: tuple[ScoredTree, ...]
     glued: bool
     error: str | None = None
+    divided: bool = False
 
     def __repr__(self) -> str:
         if self.error is not None:
             return f"ParseResult(error={self.error!r})"
         sentence = _shortened(" ".join(self.tokens))
-        return f"ParseResult({sentence!r}, {len(self.trees)} trees, glued={self.glued})"
+        flags = f"glued={self.glued}, divided={self.divided}"
+        return f"ParseResult({sentence!r}, {len(self.trees)} trees, {flags})"
 
 
 @dataclass(frozen=True)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
@@ -13,6 +13,7 @@ import numpy as np
 from rnnparse.inference.decoder import Decoder
 from rnnparse.inference.forest import Forest, ForestBuilder, candidate_as
 from rnnparse.inference.posteriors import Bracket
+from rnnparse.inference.search import Search
 from rnnparse.input_sentences import (
     require_tree,
     require_trees,
@@ -47,13 +48,19 @@ ERRORS = ("keep", "raise")
 class Parser(Model):
     """A trained Compositional Vector Grammar.
 
-    `rnnparse.load` and `rnnparse.train` make parsers; the attributes are those of `Model`. A parser
-    may be used by several threads at once.
+    `rnnparse.load` and `rnnparse.train` make parsers; the attributes are those of `Model`, and
+    `search`. A parser may be used by several threads at once.
+
+    Attributes:
+        search: how far to search for the trees of a sentence, and its budget. It is not part of
+            the model folder.
 
     Example:
-        >>> parser = Parser.load("model")
+        >>> parser = Parser.load("model", search=Search(max_seconds=5))
         >>> print(parser.parse("They ate udon with forks."))
     """
+
+    search: Search = field(default_factory=Search)
 
     def __repr__(self) -> str:
         return (
@@ -63,7 +70,7 @@ class Parser(Model):
 
     @cached_property
     def _decoder(self) -> Decoder:
-        return Decoder(self.grammar)
+        return Decoder(self.grammar, self.search)
 
     @cached_property
     def _scorer(self) -> Scorer:
@@ -81,7 +88,7 @@ class Parser(Model):
         Raises:
             TypeError: the sentence is neither a string nor a sequence of strings.
             ValueError: it has no token, an empty token, a token with white space in it, or more
-                than 1,000 tokens.
+                than 1,048,576 characters.
         """
         return self.parse_n_best(sentence, 1)[0].tree
 
@@ -209,7 +216,7 @@ class Parser(Model):
             )
             for r in order
         )
-        return ParseResult(tuple(tokens), trees, parse.glued)
+        return ParseResult(tuple(tokens), trees, parse.glued, divided=parse.divided)
 
     def _rnn_scores(self, forest: Forest, tokens: Sequence[str]) -> np.ndarray:
         scores = self._scorer.forest_scores(forest, self._rows(tokens), self.category_pairs)
@@ -355,19 +362,24 @@ class Parser(Model):
         save_model(self, path, overwrite=overwrite)
 
     @classmethod
-    def load(cls, path: str | os.PathLike[str]) -> Parser:
+    def load(cls, path: str | os.PathLike[str], *, search: Search | None = None) -> Parser:
         """Read a model folder. No code in it is executed.
+
+        Args:
+            path: the folder.
+            search: how far to search for the trees of a sentence, and its budget; None for the
+                defaults.
 
         Raises:
             ModelError: the folder does not exist, a file is damaged or has contents that training
                 never writes, or the format version differs.
         """
-        return cls(**vars(load_model(path)))
+        return cls(**vars(load_model(path)), search=search or Search())
 
 
-def load(path: str | os.PathLike[str]) -> Parser:
+def load(path: str | os.PathLike[str], *, search: Search | None = None) -> Parser:
     """Read a model folder; see `Parser.load`."""
-    return Parser.load(path)
+    return Parser.load(path, search=search)
 
 
 def parse_nodes(

@@ -9,6 +9,7 @@ from pathlib import Path
 import pytest
 
 from rnnparse.cli import main
+from rnnparse.input_sentences import LONGEST_TEXT
 from rnnparse.trees.brackets import load_trees
 from rnnparse.trees.embedded import embedded_treebank
 
@@ -125,12 +126,29 @@ def test_a_gold_sentence_too_long_to_parse_is_counted(
     trained: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     gold, out = tmp_path / "gold.mrg", tmp_path / "out.mrg"
-    gold.write_text(f"(TOP (NP (NN udon)))\n(TOP (NP {'(NN udon) ' * 1001}))\n")
+    gold.write_text(f"(TOP (NP (NN udon)))\n(TOP (NP (NN {'x' * (LONGEST_TEXT + 1)})))\n")
     assert main(["evaluate", str(trained), str(gold), "--out", str(out)]) == 0
     printed = capsys.readouterr()
     assert "2 sentences are missing from F1: 1 no tree\n" in printed.out
     assert "1 gold sentence(s) could not be parsed; their output is (()): 2" in printed.err
     assert out.read_text().splitlines()[1] == "(())"
+
+
+def test_sentences_over_the_budget_are_counted(
+    trained: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    gold = tmp_path / "gold.mrg"
+    long = "(TOP (S (NP (PRP They)) (VP (VBD ate) (NP (NN udon)))) (. .))"
+    short = "(TOP (S (NP (PRP They)) (VP (VBD ate)) (. .)))"
+    gold.write_text(f"{short}\n{long}\n(TOP (X (IN with) (IN with)))\n")
+    options = ["evaluate", str(trained), str(gold), "--max-length", "3"]
+    assert main(options) == 0
+    out, err = capsys.readouterr()
+    assert re.search(r"^glued +2$\n^divided +1$", out, re.MULTILINE)
+    assert "the grammar cannot span 1 sentence(s); their trees are glued from" in err
+    assert "1 sentence(s) exceeded the budget and were parsed in parts: 2\n" in err
+    scores = printed_json(capsys, *options)
+    assert (scores["glued"], scores["divided"]) == ([2, 3], [2])
 
 
 def test_trees_that_cannot_be_written_are_refused_before_the_work(

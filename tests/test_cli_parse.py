@@ -101,7 +101,9 @@ def test_n_best_lists_end_in_an_empty_line(parse: Parse) -> None:
 def test_json_has_everything(parse: Parse, trained: Path) -> None:
     printed = parse(LINES[:3], "--format", "json", "--n-best", "2").out
     forks, empty, chicken = map(json.loads, printed.splitlines())
-    assert empty == {"sentence": 2, "tokens": [], "glued": False, "trees": []}
+    assert empty == {
+        "sentence": 2, "tokens": [], "glued": False, "divided": False, "trees": [],
+    }  # fmt: skip
     assert (forks["sentence"], chicken["sentence"]) == (1, 3)
     assert forks["tokens"] == ["They", "ate", "udon", "with", "forks", "."]
     assert forks["trees"][0]["tree"] == FORKS and chicken["trees"][0]["tree"] == CHICKEN
@@ -150,6 +152,51 @@ def test_glued_sentences_are_counted_and_marked(parse: Parse) -> None:
     )
 
 
+def test_sentences_over_the_budget_are_counted_and_marked_apart_from_glued_ones(
+    parse: Parse,
+) -> None:
+    lines = ["They ate.", "with with", LINES[2] * 2, LINES[0]]
+    printed = parse(lines, "--format", "json", "--max-length", "6", "--n-best", "2")
+    results = [json.loads(line) for line in printed.out.splitlines()]
+    flags = [(result["glued"], result["divided"]) for result in results]
+    assert flags == [(False, False), (True, False), (True, True), (False, False)]
+    assert [len(result["trees"]) for result in results[2:]] == [1, 2]
+    glued = (
+        "rnnparse: the grammar cannot span 1 sentence(s); their trees are glued from "
+        "partial trees: 2\n"
+    )
+    divided = "rnnparse: 1 sentence(s) exceeded the budget and were parsed in parts: 3\n"
+    assert printed.err == glued + divided
+    assert parse(lines, "--max-length", "6").err == glued + divided  # brackets cannot show it
+    drawn = parse(lines, "--format", "pretty", "--max-length", "6").out
+    assert drawn.count("exceeded the budget") == 1
+    assert "\n3: exceeded the budget and was parsed in parts\n" in drawn
+    assert "exceeded" not in "".join(parse(lines, "--format", "pretty"))
+
+
+@pytest.mark.parametrize(
+    "budget", [("--max-length", "5"), ("--max-memory", "1"), ("--max-seconds", "0.001")]
+)
+def test_every_budget_divides_and_keeps_all_tokens(parse: Parse, budget: tuple[str, str]) -> None:
+    lines = [" ".join(["they ate udon with the man that met Anna in a park ,"] * 30), "They ate ."]
+    printed = parse(lines, "--tokenized", *budget)
+    assert [plain_words(tree) for tree in printed.out.splitlines()] == [li.split() for li in lines]
+    assert printed.err == (
+        "rnnparse: 1 sentence(s) exceeded the budget and were parsed in parts: 1\n"
+    )
+
+
+def test_an_exact_search_finds_the_best_tree_of_the_grammar(parse: Parse) -> None:
+    options = ("--format", "json", "--scorer", "pcfg")
+    lines = [line for line in LINES if line.strip()]
+    printed = [parse(lines, *options, *more).out.splitlines() for more in ((), ("--exact",))]
+    pruned, exact = (
+        [json.loads(line)["trees"][0]["score"] for line in answers] for answers in printed
+    )
+    assert all(best >= found - 1e-9 for best, found in zip(exact, pruned, strict=True))
+    assert exact[0] == pytest.approx(pruned[0])
+
+
 def test_long_sentences_and_single_words(parse: Parse) -> None:
     lines = [" ".join(["they ate udon with the man that met Anna in a park"] * 27), "udon", "?"]
     printed = parse(lines).out.splitlines()
@@ -186,20 +233,20 @@ def test_compressed_input(
 def test_lines_that_cannot_be_parsed_are_answered_in_their_place(
     parse: Parse, tmp_path: Path, jobs: str
 ) -> None:
-    word, text = "udon " * 1001, "x" * (LONGEST_TEXT + 1)
+    word, text = "x" * (LONGEST_TEXT + 1), "x y " * (LONGEST_TEXT // 4 + 1)
     lines = ["They ate udon with forks.", word, "", text, "They ate udon with chicken."]
     out = tmp_path / "trees.mrg"
     printed = parse(lines, "--jobs", jobs, "--out", str(out))
     assert out.read_text() == f"{FORKS}\n(())\n(())\n(())\n{CHICKEN}\n"
     assert printed.err == (
         f"rnnparse: warning: 2 line(s) of {tmp_path / 'in.txt'} could not be parsed; their "
-        "output is (()): 2, 4; the first: the sentence has more than 1000 tokens; split it into "
-        "sentences\n"
+        "output is (()): 2, 4; the first: the sentence has more than 1,048,576 characters; split "
+        "it into sentences\n"
     )
     shown = parse(lines, "--jobs", jobs, "--format", "json", "--tokenized").out.splitlines()
     errors = [json.loads(line).get("error", "") for line in shown]
     assert [bool(error) for error in errors] == [False, True, False, True, False]
-    assert "1000 tokens" in errors[1] and "1048576 characters" in errors[3]
+    assert "1,048,576 characters" in errors[1] and errors[1] == errors[3]
     assert json.loads(shown[1])["trees"] == json.loads(shown[1])["tokens"] == []
     several = parse(lines[:2], "--jobs", jobs, "--n-best", "2").out
     assert several.endswith("\n\n(())\n\n")

@@ -100,8 +100,8 @@ def test_every_help_shows_in_every_encoding(encoding: str) -> None:
 _NUMERIC = {
     ("train",): "candidates dim epochs patience batch-size learning-rate l2 kappa folds jackknife "
     "freeze-epochs seed jobs",
-    ("parse", "m"): "n-best jobs",
-    ("evaluate", "m", "g"): "jobs seed",
+    ("parse", "m"): "n-best jobs max-length max-seconds max-memory",
+    ("evaluate", "m", "g"): "jobs seed max-length max-seconds max-memory",
     ("evalb", "g", "t"): "max-error",
     ("study", "run"): "candidates jackknife jobs plateau-epochs patience",
     ("study", "range"): "low high updates batch-size l2 kappa dim candidates jackknife seed jobs",
@@ -129,7 +129,7 @@ def test_all_options_with_numbers_are_among_them(capsys: pytest.CaptureFixture[s
         with pytest.raises(SystemExit):
             main([*given, "--help"])
         printed = capsys.readouterr().out
-        numeric = set(re.findall(r"--([a-z0-9-]+) (?:N|K|RATE|WEIGHT|MARGIN)\b", printed))
+        numeric = set(re.findall(r"--([a-z0-9-]+) (?:N|K|RATE|WEIGHT|MARGIN|S|MB)\b", printed))
         assert numeric == set(names.split())
 
 

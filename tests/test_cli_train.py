@@ -68,12 +68,13 @@ def runs(monkeypatch: pytest.MonkeyPatch) -> list[tuple[TrainingConfig, str, boo
 
 def test_every_setting_has_an_option(runs: list[Any], capsys: pytest.CaptureFixture[str]) -> None:
     arguments = ["train", "t.mrg", "--out", "m", "--resume", "--overwrite", "--json"]
-    arguments += ["--prune-vectors", "--no-averaging", "--telemetry", "--treebank-style", "cess"]
+    arguments += ["--exact", "--prune-vectors", "--no-averaging", "--telemetry"]
+    arguments += ["--treebank-style", "cess"]
     for name, value in OPTIONS.items():
         option = {"heads": "head-rules", "n_jobs": "jobs"}.get(name, name.replace("_", "-"))
         arguments += [f"--{option}", str(value)]
     assert main(arguments) == 0
-    flags = {"prune_vectors": True, "averaging": False, "telemetry": True}
+    flags = {"exact": True, "prune_vectors": True, "averaging": False, "telemetry": True}
     config = TrainingConfig(treebank="t.mrg", style=STYLES["cess"], **flags, **OPTIONS)
     assert runs == [(config, "m", True, True)]
     assert json.loads(capsys.readouterr().out) == {"cvg_f1": 90.5}

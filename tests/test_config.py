@@ -12,8 +12,14 @@ from rnnparse.errors import ConfigError
 
 
 def test_a_config_goes_through_json() -> None:
-    config = TrainingConfig(treebank="a", dim=50, l2=0.0, prune_vectors=True)
+    config = TrainingConfig(treebank="a", dim=50, l2=0.0, prune_vectors=True, exact=True)
     assert TrainingConfig.from_dict(json.loads(json.dumps(config.to_dict()))) == config
+
+
+def test_a_config_of_an_earlier_version_gets_defaults() -> None:
+    settings = TrainingConfig(dim=50).to_dict()
+    del settings["exact"]
+    assert TrainingConfig.from_dict(settings) == TrainingConfig(dim=50)
 
 
 def test_paths_and_numpy_numbers_become_plain_values() -> None:
@@ -70,6 +76,7 @@ def test_unknown_settings_are_named_with_the_known_ones() -> None:
         {"treebank": 3},
         {"prune_vectors": 1},
         {"averaging": "yes"},
+        {"exact": None},
         {"objective": "likelihood"},
         {"freeze": [3]},
         {"freeze_epochs": -1},

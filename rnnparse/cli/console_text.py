@@ -92,12 +92,21 @@ class Numbers:
         return f"{shown}, …" if self._count > len(self._first) else shown
 
 
-def warn_of_glued(sentences: Numbers) -> None:
-    """Count the sentences whose trees are glued from partial trees."""
-    if sentences:
+def warn_of_partial(glued: Numbers, divided: Numbers) -> None:
+    """Count the sentences whose trees join partial trees, by reason.
+
+    Args:
+        glued: the sentences that the grammar cannot span.
+        divided: the sentences that exceeded the budget.
+    """
+    if glued:
         warn(
-            f"the grammar cannot span {len(sentences)} sentence(s); their trees are glued from "
-            f"partial trees: {sentences}"
+            f"the grammar cannot span {len(glued)} sentence(s); their trees are glued from "
+            f"partial trees: {glued}"
+        )
+    if divided:
+        warn(
+            f"{len(divided)} sentence(s) exceeded the budget and were parsed in parts: {divided}"
         )
 
 

@@ -17,8 +17,9 @@ from rnnparse.cli.console_text import (
     setting,
     warn,
     warn_of_failed,
-    warn_of_glued,
+    warn_of_partial,
 )
+from rnnparse.cli.search_options import add_search, given_search
 from rnnparse.cli.treebank_style import add_style, given_style
 from rnnparse.errors import TreebankError
 
@@ -110,6 +111,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         help="random seed of the bootstrap (default: 0)",
     )
     parser.add_argument("--json", action="store_true", help="print the scores as JSON")
+    add_search(parser)
     add_style(parser)
 
 
@@ -135,7 +137,7 @@ def run(args: argparse.Namespace) -> int:
     params = EvalbParams.load(args.prm) if args.prm else EvalbParams.collins()
     params = replace(params, delete_by=args.delete_by)
     gold = _read_gold(args.gold, _style(args))
-    model = load(args.model)
+    model = load(args.model, search=given_search(args))
     # Whether the file can be written shows before the work.
     with open_output(args.out) if args.out else nullcontext() as file:
         test, about = _parse(model, args, gold)
@@ -196,7 +198,10 @@ def _parse(
     places = [place for place, tree in enumerate(gold.cleaned) if tree is not None]
     sentences = [words(tree) for tree in gold.cleaned if tree is not None]
     results = parse_nodes(model, sentences, scorer=args.scorer, n_jobs=args.jobs)
-    test, glued, failed = [Node("", []) for _ in gold.trees], [], {}
+    test = [Node("", []) for _ in gold.trees]
+    glued: list[int] = []
+    divided: list[int] = []
+    failed: dict[int, str] = {}
     progress = tqdm(results, total=len(sentences), unit=" sentences", disable=None)
     for place, sentence, result in zip(places, sentences, progress, strict=True):
         if result.error is not None:
@@ -206,17 +211,19 @@ def _parse(
         set_words(test[place], sentence)  # EVALB compares words byte by byte
         if result.glued:
             glued.append(place + 1)
+        if result.divided:
+            divided.append(place + 1)
     empty = sorted(set(range(len(test))) - set(places))
     if empty:
         warn(
             f"{len(empty)} gold tree(s) without words do not count: "
             f"{Numbers(place + 1 for place in empty)}"
         )
-    warn_of_glued(Numbers(glued))
+    warn_of_partial(Numbers(sorted(set(glued).difference(divided))), Numbers(divided))
     warn_of_failed(Numbers(failed), next(iter(failed.values()), ""), "gold sentence(s)")
     seconds = time.perf_counter() - started
-    about = {"scorer": args.scorer, "delete_by": args.delete_by, "glued": glued}
-    return test, {**about, "seconds": seconds}
+    about = {"scorer": args.scorer, "delete_by": args.delete_by}
+    return test, {**about, "glued": glued, "divided": divided, "seconds": seconds}
 
 
 def _summary_table(evaluation: Evaluation, about: dict[str, Any]) -> str:
@@ -235,7 +242,7 @@ def _summary_table(evaluation: Evaluation, about: dict[str, Any]) -> str:
         rows.append(("skipped (not in F1)", str(everything.skipped), str(short.skipped)))
     if evaluation.params.delete_by == "gold":
         rows.append(("deleted by", "gold tags", ""))
-    rows.append(("glued", str(len(about["glued"])), ""))
+    rows += [(name, str(len(about[name])), "") for name in ("glued", "divided")]
     rows.append(("seconds", number(about["seconds"], 1), ""))
     return columns((f"scorer: {about['scorer']}", "all", f"<= {cutoff} words"), rows)
 

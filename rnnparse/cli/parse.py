@@ -10,7 +10,14 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any, NoReturn
 
-from rnnparse.cli.console_text import Numbers, read_lines, setting, warn_of_failed, warn_of_glued
+from rnnparse.cli.console_text import (
+    Numbers,
+    read_lines,
+    setting,
+    warn_of_failed,
+    warn_of_partial,
+)
+from rnnparse.cli.search_options import add_search, given_search
 from rnnparse.json_text import to_json
 
 if TYPE_CHECKING:
@@ -26,16 +33,20 @@ EPILOG = """\
 formats:
   penn    one bracketed tree per line; with --n-best the trees of a sentence on successive lines,
           best first, and an empty line after each sentence
-  json    one object per line: sentence (its number, from 1), tokens, glued, and trees, best first,
-          each with tree, score, log_probability (natural log, of the PCFG) and rnn_score
+  json    one object per line: sentence (its number, from 1), tokens, glued, divided, and trees,
+          best first, each with tree, score, log_probability (natural log, of the PCFG) and
+          rnn_score
   pretty  drawings for the terminal
 
 Every line of input gets an answer, in order:
   - an empty line gets (());
   - a sentence that the grammar cannot span gets a tree glued from partial trees; a message counts
-    such sentences, and JSON marks them;
-  - a line that cannot be parsed, such as one of more than 1,000 tokens, gets (()). JSON gives the
-    reason as "error". A warning counts such lines. The exit status stays 0.
+    such sentences, and JSON marks them as glued;
+  - a sentence that exceeds the budget (--max-length, --max-seconds, --max-memory) is parsed in
+    parts; it gets one tree, which joins those of the parts. A message counts such sentences, and
+    JSON marks them as glued and divided;
+  - a line that cannot be parsed, such as one of more than 1,048,576 characters, gets (()). JSON
+    gives the reason as "error". A warning counts such lines. The exit status stays 0.
 
 examples:
   echo "They ate udon with forks." | rnnparse parse model --format pretty
@@ -95,6 +106,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         default="-",
         help="write the trees here; the file appears when it is complete",
     )
+    add_search(parser)
 
 
 def _former_name(value: str) -> NoReturn:
@@ -106,19 +118,21 @@ def run(args: argparse.Namespace) -> int:
     from rnnparse.parser import load
     from rnnparse.trees.brackets import open_output
 
-    model = load(args.model)
+    model = load(args.model, search=given_search(args))
     show = _FORMATS[args.format]
-    glued, failed, reason = Numbers(), Numbers(), ""
+    glued, divided, failed, reason = Numbers(), Numbers(), Numbers(), ""
     with open_output(args.out) as stream:
         for answer in _progress(_answers(model, args), args):
-            if answer.result.glued:
+            if answer.result.divided:
+                divided.add(answer.number)
+            elif answer.result.glued:
                 glued.add(answer.number)
             if answer.result.error is not None:
                 reason = reason or answer.result.error
                 failed.add(answer.number)
             stream.write(show(answer, args.n_best is not None) + "\n")
             stream.flush()
-    warn_of_glued(glued)
+    warn_of_partial(glued, divided)
     warn_of_failed(failed, reason, f"line(s) of {args.file}")
     return 0
 
@@ -173,6 +187,7 @@ def _json(answer: _Answer, several: bool) -> str:
         "sentence": answer.number,
         "tokens": list(result.tokens),
         "glued": result.glued,
+        "divided": result.divided,
         "trees": [
             {
                 "tree": format_tree(scored.tree),
@@ -195,6 +210,8 @@ def _pretty(answer: _Answer, several: bool) -> str:
         return _EMPTY + "\n"
     width = shutil.get_terminal_size().columns
     drawings = []
+    if answer.result.divided:
+        drawings.append(f"{answer.number}: exceeded the budget and was parsed in parts")
     for rank, scored in enumerate(answer.result.trees, start=1):
         if several:
             drawings.append(f"{answer.number}, tree {rank}: score {scored.score:.3f}")

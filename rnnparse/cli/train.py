@@ -8,6 +8,7 @@ from dataclasses import fields
 from typing import Any
 
 from rnnparse.cli.console_text import print_json, setting, warn
+from rnnparse.cli.search_options import EXACT_HELP
 from rnnparse.cli.treebank_style import add_style, given_style
 from rnnparse.config import ENGINES, LIMITS, OBJECTIVES, TARGETS, TIES, TrainingConfig
 
@@ -117,6 +118,12 @@ def _add_model(parser: argparse.ArgumentParser) -> None:
         "others, so that candidate lists in training are like those of new text; 0: use one "
         "grammar for all",
         "N",
+    )
+    group.add_argument(
+        "--exact",
+        action="store_true",
+        default=argparse.SUPPRESS,
+        help=f"for the candidate lists, {EXACT_HELP}",
     )
 
 

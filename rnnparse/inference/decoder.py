@@ -3,18 +3,20 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 
 from rnnparse.errors import OutOfMemoryError
 from rnnparse.grammar.grammar import Grammar
 from rnnparse.inference.best_trees import best_trees
+from rnnparse.inference.deadline import Deadline
 from rnnparse.inference.division import join, place_to_divide
 from rnnparse.inference.forest import Forest
+from rnnparse.inference.limits import limits_for, wide_limits
 from rnnparse.inference.posteriors import Hypergraph
 from rnnparse.inference.rules import rule_arrays
-from rnnparse.inference.search import Deadline, Search, limits_for, wide_limits
+from rnnparse.inference.search import Search
 from rnnparse.inference.space import (
     ExactSpace,
     Limits,
@@ -37,9 +39,10 @@ class Parse:
 
     Attributes:
         forest: the trees.
-        glued: whether the root joins partial trees, because the grammar cannot span the sentence
-            or because it was divided.
-        divided: whether the sentence was parsed in parts; then there is one tree.
+        glued: whether the root joins partial trees, because the search found no tree that spans
+            the sentence or because it was divided.
+        divided: whether the sentence exceeded the budget and was parsed in parts; then there is
+            one tree.
     """
 
     forest: Forest
@@ -82,7 +85,7 @@ class Decoder:
             with Deadline(self.search.max_seconds, stop) as deadline:
                 parse = self._parse(tokens, k, self.search.longest, deadline.flag)
             if parse is None and not stop[0]:
-                parse = self._divided(tokens, LONGEST_IN_HASTE, stop)
+                parse = self._parse(tokens, k, LONGEST_IN_HASTE, stop)
         except MemoryError:
             start = " ".join(tokens[:SHOWN])
             raise OutOfMemoryError(
@@ -118,11 +121,14 @@ class Decoder:
 
     def _parse(self, tokens: Sequence[str], k: int, longest: int, stop: np.ndarray) -> Parse | None:
         """The k best trees, or None once `stop` is set; in parts if longer than `longest`."""
-        space = self._space(tokens, stop) if len(tokens) <= longest else None
+        if len(tokens) > longest:
+            return self._divided(tokens, longest, stop)
+        space = self._space(tokens, stop)
         if stop[0]:
             return None
         if space is None:
-            return self._divided(tokens, min(longest, len(tokens) - 1), stop)
+            parse = self._divided(tokens, len(tokens) - 1, stop)
+            return parse and replace(parse, divided=False)  # the budget is not the reason
         forest = best_trees(space, k, len(self.grammar.pcfg.categories), self._heads, stop)
         return None if forest is None else Parse(forest, space.glued)
 

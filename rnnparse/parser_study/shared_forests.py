@@ -28,7 +28,7 @@ if TYPE_CHECKING:
     from nltk.tree import Tree
 
 _LOG = logging.getLogger("rnnparse")
-_DECISIVE = ("candidates", "target", "jackknife", "prune_vectors", "seed")
+_DECISIVE = ("candidates", "target", "jackknife", "exact", "prune_vectors", "seed")
 _STORE = tuple(field.name for field in fields(ForestDataset))
 _NAMES = ("categories", "classes", "words", "vector_words")
 

@@ -105,6 +105,7 @@ _OPTIONS: dict[str, Callable[[str, Any], list[str]]] = {
     "heads": lambda name, value: _option("head_rules", value),
     "freeze": _repeated,
     "style": _style,
+    "exact": _switch,
     "prune_vectors": _switch,
     "telemetry": _switch,
 }

@@ -24,6 +24,7 @@ PART = 50  # sentences in one file of the cache
 
 _NODE_FIELDS = ("cat", "left", "right", "start", "end")
 _TREE_FIELDS = ("root", "logp")
+_FLAGS = ("glued", "divided")
 
 
 def cache_folder(given: str | None) -> Path:
@@ -147,7 +148,8 @@ def _write(file: Path, parses: Sequence[Parse]) -> None:
     }
     arrays["nodes"] = np.array([len(parse.forest.cat) for parse in parses], np.int64)
     arrays["trees"] = np.array([len(parse.forest.root) for parse in parses], np.int64)
-    arrays["glued"] = np.array([parse.glued for parse in parses], np.bool_)
+    for name in _FLAGS:
+        arrays[name] = np.array([getattr(parse, name) for parse in parses], np.bool_)
     write_arrays(file, arrays)
 
 
@@ -168,7 +170,8 @@ def _read(file: Path, sentences: Sequence[Sequence[str]], k: int, categories: in
     forests = [Forest(*parts) for parts in zip(*columns, strict=True)]
     for forest, tokens in zip(forests, sentences, strict=True):
         _check_candidates(forest, len(tokens), k, categories)
-    return [Parse(f, bool(g)) for f, g in zip(forests, arrays["glued"], strict=True)]
+    flags = zip(*(arrays[name].tolist() for name in _FLAGS), strict=True)
+    return [Parse(forest, *given) for forest, given in zip(forests, flags, strict=True)]
 
 
 def _check_candidates(forest: Forest, words: int, k: int, categories: int) -> None:

@@ -126,6 +126,8 @@ def _train_parser(
             fitted = _fit_with_folds(run, trees, vectors, problem)
         else:
             fitted = _fit_with_dev(run, lists, dev, problem)
+    glued, divided = _partial(lists.train).tolist()
+    dev_glued, dev_divided = fitted.dev_partial.tolist()
     report = TrainingReport(
         model=out,
         sentences=len(trees),
@@ -135,12 +137,14 @@ def _train_parser(
         epochs=fitted.epochs,
         best_epoch=fitted.best_epoch,
         diverged=fitted.diverged,
-        glued=_glued(lists.train),
-        dev_glued=fitted.dev_glued,
+        glued=glued,
+        dev_glued=dev_glued,
+        divided=divided,
+        dev_divided=dev_divided,
         seconds=seconds,
         history=fitted.history,
     )
-    _warn_of_glued(report)
+    _warn_of_partial(report)
     return _parser(config, lists, problem, fitted, len(trees)), report
 
 
@@ -170,15 +174,23 @@ def _lists(
     return make_lists(train, dev, vectors, config, cache, n_jobs=config.n_jobs, progress=progress)
 
 
-def _glued(parses: Sequence[Parse]) -> int:
-    return sum(parse.glued for parse in parses)
+def _partial(parses: Sequence[Parse]) -> np.ndarray:
+    """int64 [2]: how many sentences have glued trees, and how many of these were divided."""
+    flags = [(parse.glued, parse.divided) for parse in parses]
+    return np.array(flags, np.int64).reshape(-1, 2).sum(axis=0)
 
 
-def _warn_of_glued(report: TrainingReport) -> None:
-    if report.glued or report.dev_glued:
+def _warn_of_partial(report: TrainingReport) -> None:
+    train, dev = report.glued - report.divided, report.dev_glued - report.dev_divided
+    if train or dev:
         _LOG.warning(
-            f"the grammar does not span {report.glued} of {report.sentences} training and "
-            f"{report.dev_glued} of {report.dev_sentences} dev sentences: their trees are glued"
+            f"the grammar does not span {train} of {report.sentences} training and {dev} of "
+            f"{report.dev_sentences} dev sentences: their trees are glued"
+        )
+    if report.divided or report.dev_divided:
+        _LOG.warning(
+            f"{report.divided} training and {report.dev_divided} dev sentences exceeded the budget "
+            "and were parsed in parts"
         )
 
 
@@ -194,7 +206,11 @@ class _Run:
 
 @dataclass(frozen=True)
 class _Fitted:
-    """The selected weights and β, and how they were selected; fields as in `TrainingReport`."""
+    """The selected weights and β, and how they were selected; fields as in `TrainingReport`.
+
+    Attributes:
+        dev_partial: `dev_glued` and `dev_divided`.
+    """
 
     parameters: Parameters
     beta: float
@@ -203,7 +219,7 @@ class _Fitted:
     best_epoch: int
     diverged: int | None
     dev_sentences: int
-    dev_glued: int
+    dev_partial: np.ndarray
     history: list[dict[str, Any]]
 
 
@@ -226,7 +242,7 @@ def _fit_with_dev(run: _Run, lists: Lists, dev: list[Tree], problem: Problem) ->
         best_epoch=best,
         diverged=_diverged([state]),
         dev_sentences=len(dev),
-        dev_glued=_glued(lists.dev),
+        dev_partial=_partial(lists.dev),
         history=state.history,
     )
 
@@ -250,12 +266,12 @@ def _fit_with_folds(
     to_the_end = replace(config, patience=config.epochs)
     states: list[TrainingState] = []
     base, oracle = np.zeros(3, np.int64), np.zeros(3, np.int64)
-    dev_glued = 0
+    dev_partial = np.zeros(2, np.int64)
     for fold in range(folds):
         held = trees[fold::folds]
         rest = [tree for i, tree in enumerate(trees) if i % folds != fold] or trees
         lists = _lists(rest, held, vectors, config, run.progress)
-        dev_glued += _glued(lists.dev)
+        dev_partial += _partial(lists.dev)
         part = make_problem(lists, rest, held, vectors, config)
         assert part.dev is not None
         states.append(
@@ -283,7 +299,7 @@ def _fit_with_folds(
         best_epoch=last + 1,
         diverged=_diverged([*states, final]),
         dev_sentences=len(trees),
-        dev_glued=dev_glued,
+        dev_partial=dev_partial,
         history=final.history,
     )
 

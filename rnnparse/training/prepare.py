@@ -15,6 +15,7 @@ from rnnparse.grammar.pcfg import category_names
 from rnnparse.grammar.unknown import WordVectors
 from rnnparse.inference.decoder import Decoder, Parse
 from rnnparse.inference.forest import Forest, ForestBuilder, nodes_of
+from rnnparse.inference.search import Search
 from rnnparse.losses.cost import candidate_spans, labelled_spans, span_costs
 from rnnparse.models.category_pairs import CategoryPairs
 from rnnparse.models.forest_dataset import ForestDataset
@@ -89,7 +90,7 @@ def make_lists(
 
     grammar = grammar_of(train)
     # The key covers the grammar itself, so a change in how it is estimated is not missed.
-    key = fingerprint(VERSION, config.candidates, *grammar.to_arrays().values())
+    key = fingerprint(VERSION, config.candidates, config.exact, *grammar.to_arrays().values())
 
     def lists(
         trees: list[Tree], decoder: Callable[[], Decoder], name: str, what: str
@@ -105,7 +106,8 @@ def make_lists(
             what=what,
         )
 
-    own = Decoder(grammar)
+    search = Search(exact=config.exact)
+    own = Decoder(grammar, search)
     dev_lists = lists(dev, lambda: own, "own", "dev lists") if dev else []
     if not config.jackknife:
         return Lists(grammar, lists(train, lambda: own, "own", "training lists"), dev_lists)
@@ -115,7 +117,7 @@ def make_lists(
         others = [tree for i, tree in enumerate(train) if i % folds != fold] or train
 
         def decoder(others: list[Tree] = others) -> Decoder:
-            return Decoder(_with_categories(grammar_of(others), grammar))
+            return Decoder(_with_categories(grammar_of(others), grammar), search)
 
         what = f"training lists {fold + 1}/{folds}"
         made = lists(train[fold::folds], decoder, f"fold-{fold}-of-{folds}", what)

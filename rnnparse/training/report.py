@@ -20,8 +20,9 @@ class TrainingReport:
         beta: the selected weight of log P.
         epochs, best_epoch: how many epochs were trained, and which one was selected.
         diverged: the epoch in which training diverged, or None; the history ends before it.
-        glued, dev_glued: how many sentences the grammar does not span, so that their trees are
-            glued from parts; `dev_glued` is summed over the folds.
+        glued, dev_glued: for how many sentences the trees join partial trees, because the grammar
+            does not span them or because they were divided; `dev_glued` is summed over the folds.
+        divided, dev_divided: how many of these exceeded the budget of `rnnparse.Search`.
         seconds: wall time by stage.
         history: one entry per epoch of the network in the model.
     """
@@ -38,6 +39,8 @@ class TrainingReport:
     diverged: int | None = None
     glued: int = 0
     dev_glued: int = 0
+    divided: int = 0
+    dev_divided: int = 0
     seconds: dict[str, float] = field(default_factory=dict, repr=False)
     history: list[dict[str, Any]] = field(default_factory=list, repr=False)
 
@@ -56,6 +59,7 @@ class TrainingReport:
             *([] if self.diverged is None else [("diverged in epoch", str(self.diverged))]),
             ("sentences, train / dev", f"{self.sentences} / {self.dev_sentences}"),
             ("glued lists, train / dev", f"{self.glued} / {self.dev_glued}"),
+            ("divided sentences, train / dev", f"{self.divided} / {self.dev_divided}"),
             *((f"seconds, {stage}", f"{s:.1f}") for stage, s in self.seconds.items()),
             ("seconds in all", f"{sum(self.seconds.values()):.1f}"),
             ("model", self.model),

@@ -64,6 +64,7 @@ def test_a_command_for_what_training_does_not_know_is_refused() -> None:
             "dev": st.sampled_from(["b.mrg"]),
             "candidates": st.sampled_from([50, 100]),
             "averaging": st.booleans(),
+            "exact": st.booleans(),
             "prune_vectors": st.booleans(),
             "heads": st.sampled_from(["english", "left"]),
             "freeze": st.sampled_from([[], ["W"], ["v", "W:A,B"]]),

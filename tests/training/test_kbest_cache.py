@@ -13,6 +13,7 @@ import pytest
 from rnnparse.errors import ConfigError
 from rnnparse.files import private_folder, read_arrays, write_arrays
 from rnnparse.inference.decoder import Decoder, Parse
+from rnnparse.inference.search import Search
 from rnnparse.training import kbest_cache
 from rnnparse.training.kbest_cache import cache_folder, candidate_lists
 from rnnparse.trees.cleaning import words
@@ -28,6 +29,8 @@ def small_parts(monkeypatch: pytest.MonkeyPatch) -> None:
 
 SENTENCES = [[".", ".", "."], *(words(tree) for tree in trees(13, "dev"))]
 """The first one cannot be spanned by the grammar."""
+SEARCH = Search(max_length=17)
+"""Two of the sentences are longer."""
 
 
 class Counting:
@@ -39,7 +42,7 @@ class Counting:
     def __call__(self) -> Decoder:
         with self.lock:
             self.calls += 1
-        return Decoder(small_grammar())
+        return Decoder(small_grammar(), SEARCH)
 
 
 def made(folder: Path, decoder: Counting, jobs: int = 1, sentences: Any = None) -> list[Parse]:
@@ -58,7 +61,7 @@ def made(folder: Path, decoder: Counting, jobs: int = 1, sentences: Any = None) 
 def assert_equal(one: list[Parse], other: list[Parse]) -> None:
     assert len(one) == len(other)
     for a, b in zip(one, other, strict=True):
-        assert a.glued is b.glued
+        assert a.glued is b.glued and a.divided is b.divided
         for x, y in zip(vars(a.forest).values(), vars(b.forest).values(), strict=True):
             np.testing.assert_array_equal(x, y)
             assert x.dtype == y.dtype
@@ -66,7 +69,7 @@ def assert_equal(one: list[Parse], other: list[Parse]) -> None:
 
 @pytest.fixture(scope="module")
 def expected() -> list[Parse]:
-    decoder = Decoder(small_grammar())
+    decoder = Decoder(small_grammar(), SEARCH)
     return [decoder.parse(tokens, K) for tokens in SENTENCES]
 
 
@@ -78,7 +81,8 @@ def test_lists_are_the_decoders_and_come_from_the_cache_the_next_time(
     assert_equal(made(tmp_path / "lists", decoder, jobs), expected)
     assert decoder.calls == 1
     assert len(list((tmp_path / "lists").iterdir())) == 4
-    assert expected[0].glued and not expected[1].glued
+    assert expected[0].glued and not expected[0].divided and not expected[1].glued
+    assert sum(parse.divided for parse in expected) == 2
     assert_equal(made(tmp_path / "lists", decoder, jobs), expected)
     assert decoder.calls == 1
 
@@ -159,6 +163,7 @@ def test_a_cache_that_cannot_be_made_is_an_error_with_a_way_out(tmp_path: Path) 
         ("trees", lambda a: a + 1),
         ("glued", lambda a: a[:-1]),
         ("glued", lambda a: a.astype(np.int64)),
+        ("divided", lambda a: a[:-1]),
     ],
 )
 def test_lists_that_no_decoder_makes_are_made_again_with_a_note(

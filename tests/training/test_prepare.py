@@ -312,3 +312,5 @@ def test_the_cache_tells_lists_apart(tmp_path: Path) -> None:
     assert made() == 17
     make(train[::-1], dev, jackknife=3)
     assert made() == 20
+    make(train, dev, exact=True)
+    assert made() == 22
