@@ -19,7 +19,7 @@ from rnnparse.inference.kbest import enumerate_trees
 from rnnparse.inference.rebinarize import binarize_candidates
 from rnnparse.inference.space import Space
 
-FACTOR = 1.7  # growth of the window
+FACTOR = 1.4  # growth of the window
 WIDEST = 1e9
 NARROWEST = 0.1  # nats; smaller differences between windows do not count
 TOLERANCE = 1e-9  # tolerance for sums in another order

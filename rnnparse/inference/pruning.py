@@ -111,7 +111,7 @@ def unary_edges(
 @njit(nogil=True)
 def _binary_edges(
     threshold, symbol, slot, slots, left_score, left_item, score, right_item, low, high, width,
-    binary_ptr, binary, category, partial, alive, vertex_of, vertices, edges, size,
+    left_ptr, left, binary, category, partial, alive, vertex_of, vertices, edges, size,
 ):
     """List the binary edges kept in a cell and push outside scores to their children.
 
@@ -120,35 +120,33 @@ def _binary_edges(
     """
     pruned = False
     for parent in alive:
-        v, s, left_child, x = vertex_of[parent], symbol[parent], -1, -1
+        v, s = vertex_of[parent], symbol[parent]
         above = vertices[v].outside
-        for r in range(binary_ptr[s], binary_ptr[s + 1]):
-            if binary[r].left != left_child:
-                left_child = binary[r].left
-                x = slot[left_child]
+        for group in range(left_ptr[s], left_ptr[s + 1]):
+            x = slot[left[group].left]
             if x < 0:
                 continue
-            b = np.int64(binary[r].right)
-            first, last = max(slots[x].low, low[b]), min(slots[x].high, high[b])
-            if first > last:
-                continue
-            here, start = above + binary[r].logp, slots[x].start
-            for k in range(first, last + 1):
-                one, other = left_score[start + k], score[b * width + k]
-                if here + one + other < threshold:
-                    pruned |= one + other > NEG_INF
-                    continue
-                if size[EDGES] == edges.shape[0] or size[VERTICES] + 2 > vertices.shape[0]:
-                    return False, pruned
-                left, _ = reach(
-                    left_item[start + k], here + other, symbol, category, partial, vertex_of,
-                    vertices, size,
-                )
-                right, _ = reach(
-                    right_item[b * width + k], here + one, symbol, category, partial, vertex_of,
-                    vertices, size,
-                )
-                add_edge(edges, size, binary[r].logp, v, left, right, r, False)
+            start, first, last = slots[x].start, slots[x].low, slots[x].high
+            for r in range(left[group].first, left[group + 1].first):
+                b, here = binary[r].right, above + binary[r].logp
+                for k in range(max(first, low[b]), min(last, high[b]) + 1):
+                    one, other = left_score[start + k], score[b * width + k]
+                    if here + one + other < threshold:
+                        pruned |= one + other > NEG_INF
+                        continue
+                    if size[EDGES] == edges.shape[0] or size[VERTICES] + 2 > vertices.shape[0]:
+                        return False, pruned
+                    left_vertex, _ = reach(
+                        left_item[start + k], here + other, symbol, category, partial, vertex_of,
+                        vertices, size,
+                    )
+                    right_vertex, _ = reach(
+                        right_item[b * width + k], here + one, symbol, category, partial,
+                        vertex_of, vertices, size,
+                    )
+                    add_edge(
+                        edges, size, binary[r].logp, v, left_vertex, right_vertex, r, False
+                    )
     return True, pruned
 
 
@@ -209,7 +207,8 @@ def _cell_edges(i, j, chart, items, rules, column, item_of, alive, threshold, gr
             threshold, chart.symbol,
             chart.rows.slot[i], chart.rows.slots, chart.rows.score, chart.rows.item,
             column.score, column.item, column.low, column.high, column.width,
-            rules.binary_ptr, rules.binary, rules.category, rules.partial, alive[:count],
+            rules.left_ptr, rules.left, rules.binary, rules.category, rules.partial,
+            alive[:count],
             graph.vertex_of, graph.vertices, graph.edges, graph.size,
         )
         pruned |= cut

@@ -9,7 +9,8 @@ import numpy as np
 from rnnparse.grammar.pcfg import Pcfg
 from rnnparse.inference.closure import unary_closure
 
-BINARY = np.dtype([("logp", np.float64), ("left", np.int32), ("right", np.int32)], align=True)
+BINARY = np.dtype([("logp", np.float64), ("right", np.int64)], align=True)
+LEFT = np.dtype([("first", np.int64), ("left", np.int64)], align=True)
 UNARY = np.dtype([("logp", np.float64), ("child", np.int32), ("link", np.bool_)], align=True)
 
 
@@ -30,8 +31,9 @@ class RuleArrays(NamedTuple):
     rule_ptr: np.ndarray  # [Q+1] uint64: binary rules by pair
     rule_parent: np.ndarray  # [R] uint32
     rule_logp: np.ndarray  # [R] float64
-    binary_ptr: np.ndarray  # [S+1] int64: the same rules by parent
-    binary: np.ndarray  # [R] BINARY: left and right numbers
+    left_ptr: np.ndarray  # [S+1] int64: the left children by parent
+    left: np.ndarray  # LEFT: left number, and its first rule; one more ends the list
+    binary: np.ndarray  # [R] BINARY: the same rules by parent and left child; right numbers
     unary_ptr: np.ndarray  # [S+1] int64: unary rules by parent
     unary: np.ndarray  # [U] UNARY
     closure_symbol: np.ndarray  # [K] uint32: the symbols that occur as children of unary rules
@@ -54,8 +56,13 @@ def rule_arrays(grammar: Pcfg) -> RuleArrays:
     by_parent = np.lexsort((right, left, parent))
     binary = np.zeros(len(parent), BINARY)
     binary["logp"] = grammar.binary_logp[by_parent]
-    binary["left"] = left_number[left[by_parent]]
     binary["right"] = right_number[right[by_parent]]
+    lefts, first_rule = np.unique(
+        grammar.binary[by_parent, :2], axis=0, return_index=True
+    )
+    group = np.zeros(len(lefts) + 1, LEFT)
+    group["left"][:-1] = left_number[lefts[:, 1]]
+    group["first"] = np.append(first_rule, len(parent))
     unary = _unary_by_parent(grammar)
     return RuleArrays(
         left_number=left_number,
@@ -67,7 +74,8 @@ def rule_arrays(grammar: Pcfg) -> RuleArrays:
         rule_ptr=np.append(first, len(parent)).astype(np.uint64),
         rule_parent=parent[by_pair].astype(np.uint32),
         rule_logp=grammar.binary_logp[by_pair],
-        binary_ptr=_offsets(parent[by_parent], size),
+        left_ptr=_offsets(lefts[:, 0], size),
+        left=group,
         binary=binary,
         **unary,
         **_closure(grammar, unary),
