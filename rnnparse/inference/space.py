@@ -84,14 +84,14 @@ class ExactSpace:
         self.lexical = _lexical_items(chart, sentence)
         self._root = int(find_item(chart.cell_ptr, chart.symbol, cell_index(0, n), rules.root))
         self.glued = self._root < 0
-        self._glue = glue_scores(n, chart, rules) if self.glued else np.empty(0)
+        self._glue = glue_scores(n, chart, rules, stop) if self.glued else np.empty(0)
         self.best = float(self._glue[0] if self.glued else chart.inside[self._root])
 
     def within(self, threshold: float, stop: np.ndarray) -> tuple[Graph, bool]:
         """See `Space`."""
         n, chart, rules = len(self.sentence.ptr) - 1, self._chart, self._rules
         if self.glued:
-            graph, few_pieces = glue_graph(n, chart, rules, self._glue, threshold)
+            graph, few_pieces = glue_graph(n, chart, rules, self._glue, threshold, stop)
         else:
             graph, few_pieces = root_graph(n, len(chart.symbol), self._root, rules), False
         graph, pruned = prune(n, chart, rules, graph, threshold, stop)
