@@ -1,98 +1,126 @@
-"""CPU time (user + system) and memory of the base parser.
+"""Pruned against exact search: CPU time, F1, oracle F1 and search errors of candidate lists.
 
-    python benchmarks/bench_decode.py TRAIN DEV [--vectors FILE] [--kbest 1 100] [--join 300]
+    python benchmarks/bench_decode.py TRAIN [DEV] [--vectors FILE] [--candidates 100] [--folds 5]
 
-estimates a grammar from TRAIN and parses the sentences of DEV: milliseconds a sentence for each
-size of the lists, nodes of a forest and how many sentences were glued. --join N adds a sentence
-of N tokens, made of the first ones of DEV. Chart is the Viterbi pass alone.
+estimates a grammar from TRAIN and lists the candidates of DEV, by pruned and by exact search in
+turns. Without DEV, TRAIN is divided into contiguous folds: each one's sentences are listed by the
+grammar of the others. So settings of the search are chosen on sentences that no score is reported
+on.
+
+CPU ms is the median over the repetitions, for a sentence. F1 is that of the most probable
+candidate, oracle F1 that of the best one, by EVALB's rules with COLLINS.prm. A search error is a
+sentence whose best tree by pruned search has a lower probability than the best tree of all.
 """
 
 from __future__ import annotations
 
 import argparse
-import itertools
-import resource
+import statistics
 import sys
 import time
-from collections.abc import Callable
+from dataclasses import dataclass, field
+from itertools import pairwise
 
 import numpy as np
+from nltk.tree import Tree
 
 from rnnparse.grammar import Grammar, WordVectors, estimate
-from rnnparse.inference import Decoder, inside_chart, rule_arrays
+from rnnparse.inference import Decoder, Search
 from rnnparse.models import read_vectors
-from rnnparse.trees import HeadTable, clean, read_trees
+from rnnparse.threads import in_order
+from rnnparse.training import bracket_counts, f1_of, load_clean
+from rnnparse.trees import HeadTable, words
 
 
-def seconds(action: Callable[[], object]) -> float:
-    """CPU seconds that an action takes."""
-    start = time.process_time()
-    action()
-    return time.process_time() - start
+@dataclass
+class Outcome:
+    """What one kind of search gives, over all folds."""
+
+    seconds: list[float] = field(default_factory=list)
+    first: np.ndarray = field(default_factory=lambda: np.zeros(3))
+    oracle: np.ndarray = field(default_factory=lambda: np.zeros(3))
+    best: list[float] = field(default_factory=list)
+    candidates: int = 0
+    glued: int = 0
+
+    def row(self, name: str, sentences: int) -> str:
+        return (
+            f"{name:8}{1000 * statistics.median(self.seconds) / sentences:10.2f}"
+            f"{f1_of(self.first):9.2f}{f1_of(self.oracle):11.2f}"
+            f"{self.candidates / sentences:13.1f}{self.glued:8}"
+        )
 
 
-def memory() -> str:
-    return f"peak {resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024:.0f} MB"
+def list_candidates(
+    decoder: Decoder, trees: list[Tree], k: int, repeat: int, outcome: Outcome
+) -> list[float]:
+    """Add the lists of a fold to an outcome; returns the CPU seconds of each repetition."""
+    sentences = [words(tree) for tree in trees]
+    spent = []
+    for _ in range(repeat):
+        start = time.process_time()
+        parses = list(in_order(lambda tokens: decoder.parse(tokens, k), sentences, 1))
+        spent.append(time.process_time() - start)
+    for tree, parse in zip(trees, parses, strict=True):
+        counts = bracket_counts(parse.forest, tree, decoder.grammar.pcfg.categories)
+        matched, test = np.asarray(counts.matched), np.asarray(counts.test)
+        best = int(np.argmax(2 * matched / np.maximum(test + counts.gold, 1)))
+        for total, place in ((outcome.first, 0), (outcome.oracle, best)):
+            total += (matched[place], test[place], counts.gold)
+        outcome.best.append(float(parse.forest.logp[0]))
+        outcome.candidates += len(matched)
+        outcome.glued += parse.glued
+    return spent
 
 
-def time_lists(decoder: Decoder, sentences: list[list[str]], k: int) -> None:
-    """Print what lists of k trees cost."""
-    nodes = glued = 0
-    start = time.process_time()
-    for tokens in sentences:
-        parse = decoder.parse(tokens, k)
-        nodes += len(parse.forest.cat)
-        glued += parse.glued
-    spent = (time.process_time() - start) / len(sentences)
-    print(
-        f"k = {k}: {1000 * spent:.1f} ms a sentence, {nodes / len(sentences):.0f} nodes, "
-        f"{glued} glued"
-    )
-
-
-def time_charts(grammar: Grammar, sentences: list[list[str]]) -> None:
-    """Print what the Viterbi pass costs."""
-    rules, go_on = rule_arrays(grammar.pcfg), np.zeros(1, np.uint8)
-    emissions = [grammar.lexicon.emissions(tokens) for tokens in sentences]
-
-    def fill_all() -> None:
-        for e in emissions:
-            inside_chart(len(e.ptr) - 1, e.ptr, e.symbol, e.logp, rules, go_on)
-
-    inside_chart(1, emissions[0].ptr[:2], emissions[0].symbol, emissions[0].logp, rules, go_on)
-    print(f"chart: {1000 * seconds(fill_all) / len(sentences):.1f} ms a sentence")
+def compare(parts: list[tuple[Grammar, list[Tree]]], k: int, repeat: int) -> None:
+    """Print the table for grammars and the trees to parse with each."""
+    pruned, exact = Outcome(), Outcome()
+    spent: dict[bool, list[float]] = {False: [0.0] * repeat, True: [0.0] * repeat}
+    for grammar, trees in parts:
+        for is_exact, outcome in ((False, pruned), (True, exact)):
+            decoder = Decoder(grammar, Search(exact=is_exact))
+            decoder.parse(words(trees[0]), 2)  # loads or compiles the kernels
+            seconds = list_candidates(decoder, trees, k, repeat, outcome)
+            spent[is_exact] = [a + b for a, b in zip(spent[is_exact], seconds, strict=True)]
+    pruned.seconds, exact.seconds = spent[False], spent[True]
+    count = sum(len(trees) for _, trees in parts)
+    print(f"{count} sentences, k = {k}")
+    print(f"{'search':8}{'CPU ms':>10}{'F1':>9}{'oracle F1':>11}{'candidates':>13}{'glued':>8}")
+    print(pruned.row("pruned", count))
+    print(exact.row("exact", count))
+    errors = np.array(pruned.best) < np.array(exact.best) - 1e-6
+    ratio = statistics.median(exact.seconds) / statistics.median(pruned.seconds)
+    print(f"search errors: {100 * errors.mean():.1f} %; exact / pruned time: {ratio:.2f}")
 
 
 def main(arguments: list[str]) -> None:
     parser = argparse.ArgumentParser(description=(__doc__ or "").splitlines()[0])
     parser.add_argument("train")
-    parser.add_argument("dev")
+    parser.add_argument("dev", nargs="?")
     parser.add_argument("--vectors")
-    parser.add_argument("--trees", type=int, help="estimate from the first so many trees")
-    parser.add_argument("--kbest", type=int, nargs="+", default=[1, 100])
-    parser.add_argument("--join", type=int, nargs="*", default=[])
+    parser.add_argument("--candidates", type=int, default=100)
+    parser.add_argument("--folds", type=int, default=5)
+    parser.add_argument("--repeat", type=int, default=3)
     options = parser.parse_args(arguments)
-    given = itertools.islice(read_trees(options.train), options.trees)
-    trees = [tree for tree in map(clean, given) if tree is not None]
     vectors = None
     if options.vectors:
-        words, matrix = read_vectors(options.vectors)
-        vectors = WordVectors(tuple(words), matrix)
-    start = time.process_time()
-    grammar = estimate(trees, HeadTable.english(), vectors=vectors)
-    pcfg = grammar.pcfg
-    print(f"estimate: {time.process_time() - start:.1f} s, {len(trees)} trees, {memory()}")
-    print(f"{len(pcfg.symbols)} symbols, {len(pcfg.binary)} binary, {len(pcfg.unary)} unary rules")
-    dev = [tree.leaves() for tree in map(clean, read_trees(options.dev)) if tree is not None]
-    decoder = Decoder(grammar)
-    print(f"first sentence: {seconds(lambda: decoder.parse(dev[0], 2)):.2f} s (kernels load)")
-    time_charts(grammar, dev)
-    for k in options.kbest:
-        time_lists(decoder, dev, k)
-    tokens = [token for sentence in dev for token in sentence]
-    for n in options.join:
-        spent = seconds(lambda n=n: decoder.parse(tokens[:n], max(options.kbest)))
-        print(f"{n} tokens: {spent:.1f} s, {memory()}")
+        names, matrix = read_vectors(options.vectors)
+        vectors = WordVectors(tuple(names), matrix)
+
+    def grammar_of(trees: list[Tree]) -> Grammar:
+        return estimate(trees, HeadTable.english(), vectors=vectors)
+
+    trees = load_clean(options.train)
+    if options.dev:
+        parts = [(grammar_of(trees), load_clean(options.dev))]
+    else:
+        bounds = [len(trees) * i // options.folds for i in range(options.folds + 1)]
+        parts = [
+            (grammar_of(trees[:a] + trees[b:]), trees[a:b])
+            for a, b in pairwise(bounds)
+        ]
+    compare(parts, options.candidates, options.repeat)
 
 
 if __name__ == "__main__":

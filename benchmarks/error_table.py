@@ -5,9 +5,8 @@
 The distance of the CVG's F1 from 100 is split into what the k-best lists lack (100 - the F1 of
 their best trees), and what the network loses in choosing from them. Two causes are looked at apart:
 
-    pruning        lists made without any window below the best tree, of the sentences of at most
-                   --words words, against those the parser makes: the search is exact, so the two
-                   must be equal, and pruning costs nothing
+    pruning        lists made by exact search, of the sentences of at most --words words, against
+                   those that the parser makes
     unknown words  lists made when each word that training never saw is known to have its gold tag
 
 Scores follow EVALB with COLLINS.prm, after the tags of the gold trees have been pasted in: EVALB
@@ -28,13 +27,11 @@ from nltk.tree import Tree
 from rnnparse import Parser, evaluate, load
 from rnnparse.evaluation import score_attachments
 from rnnparse.grammar import Emissions, Lexicon
-from rnnparse.inference import Decoder, Forest, candidate_tree, decoder
+from rnnparse.inference import Decoder, Forest, Search, candidate_tree
 from rnnparse.models import ForestDataset, Scorer
 from rnnparse.threads import in_order
 from rnnparse.training import bracket_counts, f1_of, load_clean
 from rnnparse.trees import tags, words
-
-NO_WINDOW = 1e9  # nats
 
 
 class GoldTagged:
@@ -124,15 +121,13 @@ class Bench:
         return sums, pcfg, cvg
 
     def check_pruning(self, limit: int) -> tuple[int, int]:
-        """Sentences compared, and how many have another list without a window."""
+        """Sentences compared, and how many have another list by exact search."""
         short = [words(tree) for tree in self.gold if len(words(tree)) <= limit]
-        pruned = [self.decoder.parse(tokens, self.parser.candidates).forest for tokens in short]
-        first_window = decoder.first_window
-        decoder.first_window = lambda n, k: NO_WINDOW
-        try:
-            whole = [self.decoder.parse(tokens, self.parser.candidates).forest for tokens in short]
-        finally:
-            decoder.first_window = first_window
+        exact = Decoder(self.parser.grammar, Search(exact=True))
+        pruned, whole = (
+            [one.parse(tokens, self.parser.candidates).forest for tokens in short]
+            for one in (self.decoder, exact)
+        )
         differ = sum(
             len(a.logp) != len(b.logp) or not np.allclose(a.logp, b.logp, rtol=0, atol=1e-9)
             for a, b in zip(pruned, whole, strict=True)
