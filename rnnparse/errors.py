@@ -43,6 +43,10 @@ class StudyError(RnnparseError):
     """A study folder is missing, damaged, in use, or belongs to other data."""
 
 
+class WorkersError(RnnparseError):
+    """A cluster does not answer, or a worker process has died."""
+
+
 class OutOfMemoryError(RnnparseError, MemoryError):
     """There is too little memory for a sentence, which the message names."""
 

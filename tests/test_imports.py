@@ -21,11 +21,12 @@ _GRAMMAR = _TREES | {"grammar", "files", "array_invariants", "threads"}
 _KERAS = {"_keras_compat", "_tensorflow"}
 _MODELS = _GRAMMAR | _KERAS | {"config", "inference", "models", "losses", "optim"}
 _PARSER = _MODELS | {
-    *("folders", "input_sentences", "model_folder", "nltk_parser", "parse_results", "parser")
+    *("folders", "input_sentences", "model_folder", "nltk_parser", "parse_results", "parser"),
+    "executors",
 }
 _TELEMETRY = _KERAS | {"compiled", "files", "json_text", "telemetry", "threads"}
 _TRAINING = _PARSER | _TELEMETRY | {"config", "divergence", "evaluation", "training"}
-_STUDY = _TELEMETRY | {"paired_bootstrap", "divergence", "folders", "study", "version"}
+_STUDY = _TELEMETRY | {"paired_bootstrap", "divergence", "executors", "folders", "study", "version"}
 ALLOWED = {
     "_lazy": set[str](),
     "_keras_compat": {"_tensorflow"},
@@ -40,6 +41,7 @@ ALLOWED = {
     "folders": {"files"},
     "array_invariants": set[str](),
     "threads": set[str](),
+    "executors": {"threads"},
     "config": _TREES | {"losses"},
     "trees": _TREES,
     "evaluation": _TREES | {"paired_bootstrap", "evaluation"},

@@ -17,9 +17,10 @@ import cloudpickle
 import msgspec
 
 from rnnparse.errors import ConfigError, StudyError
+from rnnparse.executors import check_backend
 from rnnparse.study.curve import plain
 from rnnparse.study.manifest import STUDY, check_about, read_study, write_study
-from rnnparse.study.pool import Runner, check_backend, open_pool
+from rnnparse.study.pool import BACKENDS, Runner, open_pool
 from rnnparse.study.progress import Progress
 from rnnparse.study.records import RecordFile, canonical, data_hash
 from rnnparse.study.schema import FAILURES, Entry, Metric
@@ -114,7 +115,7 @@ class Study:
         retry: bool = False,
         by_content: Container[str] = (),
     ) -> None:
-        check_backend(backend, n_jobs, address)
+        check_backend(backend, n_jobs, address, BACKENDS)
         self.space = space if isinstance(space, Space) else Space(space)
         self.folder, self.file = Path(folder), RecordFile(folder)
         self.trials, self.metric = self.space.trials(), Metric(metric, maximize)

@@ -3,12 +3,9 @@
 from __future__ import annotations
 
 import contextlib
-import os
 import pickle
 import platform
-import signal
 import socket
-import threading
 import time
 from collections.abc import Iterable, Mapping
 from copy import deepcopy
@@ -18,26 +15,15 @@ from importlib.metadata import version as package_version
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from tqdm import tqdm
-
 from rnnparse.errors import StudyError
+from rnnparse.executors import prepare_process
 from rnnparse.json_text import to_json
 from rnnparse.study.curve import Curve, count_updates, latest_values
 from rnnparse.study.records import make_record
 from rnnparse.study.search_space import Trial
 from rnnparse.version import __version__
 
-SINGLE_THREADED = tuple(
-    f"{name}_THREADS"
-    for name in (
-        *("TF_NUM_INTRAOP", "TF_NUM_INTEROP", "OMP_NUM", "OPENBLAS_NUM", "MKL_NUM"),
-        *("BLIS_NUM", "NUMBA_NUM", "NUMEXPR_NUM"),
-    )
-)
-"""Environment variables that limit a worker to one thread: workers share the cores already."""
-
 _HEARTBEAT_SECONDS = 0.5  # between two heartbeats of a trial
-_ORPHAN_SECONDS = 0.5  # between two checks that the driver is alive
 _LONGEST_MESSAGE = 500
 _OUT_OF_MEMORY = {"MemoryError", "ResourceExhaustedError"}  # the latter is TensorFlow's
 
@@ -175,28 +161,3 @@ def _load(function: bytes) -> Any:
         raise StudyError(
             f"workers cannot load the trial function: {type(error).__name__}: {error}"
         ) from None
-
-
-@lru_cache(maxsize=1)
-def prepare_process(driver: int | None) -> None:
-    """Limit this process to one thread; if it has a driver, leave Ctrl-C to that and end with it.
-
-    Args:
-        driver: id of the parent process, or None on a cluster.
-    """
-    for name in SINGLE_THREADED:
-        os.environ.setdefault(name, "1")
-    if driver is not None:
-        # tqdm would make a lock that several processes share. The resource tracker reports it as
-        # leaked when this process is killed.
-        tqdm.set_lock(threading.RLock())
-        with contextlib.suppress(ValueError):  # not on the main thread
-            signal.signal(signal.SIGINT, signal.SIG_IGN)
-        threading.Thread(target=_exit_after, args=(driver,), daemon=True).start()
-
-
-def _exit_after(driver: int) -> None:
-    """Exit when the driver has died, even if it was killed and could not stop its workers."""
-    while os.getppid() == driver:
-        time.sleep(_ORPHAN_SECONDS)
-    os._exit(1)

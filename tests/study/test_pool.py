@@ -19,8 +19,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from rnnparse.errors import StudyError
+from rnnparse.executors import Workers
 from rnnparse.study.curve import Curve
-from rnnparse.study.pool import Pool, Runner, open_pool
+from rnnparse.study.pool import Runner, open_pool
 from rnnparse.study.records import make_record
 from rnnparse.study.search_space import Space, Trial
 from rnnparse.study.worker import Task, run_task
@@ -98,7 +99,7 @@ def run(
         return Task(trial, b"", heartbeat=heartbeats and str(heartbeats / trial.id))
 
     kept: list[tuple[int, str]] = []
-    pool = Pool(jobs, heartbeats is not None, lambda: executor)
+    pool = Workers(jobs, heartbeats is not None, lambda: executor)
     Runner(pool, make_task, lambda r: kept.append((trials[r["id"]].config["x"], r["status"]))).run(
         list(trials.values())
     )
@@ -162,7 +163,7 @@ def test_an_executor_that_broke_while_idle_is_replaced() -> None:
 
     [trial] = Space({"x": [1]}).trials()
     kept: list[dict[str, Any]] = []
-    Runner(Pool(1, True, executor), lambda t: Task(t, b""), kept.append).run([trial])
+    Runner(Workers(1, True, executor), lambda t: Task(t, b""), kept.append).run([trial])
     assert [record["id"] for record in kept] == [trial.id]
 
 
@@ -204,7 +205,7 @@ def test_a_blamed_trial_has_a_whole_record(tmp_path: Path) -> None:
     [trial] = Space({"x": [DEADLY]}).trials()
     kept: list[dict[str, Any]] = []
     executor = Simulated()
-    pool = Pool(1, False, lambda: executor)
+    pool = Workers(1, False, lambda: executor)
     Runner(pool, lambda t: Task(t, b"", data="0" * 16), kept.append).run([trial])
     [record] = kept
     assert list(record) == list(make_record({}, 0, "failed", Curve(), error=record["error"]))
