@@ -3,15 +3,16 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Iterable, Iterator, Sequence
-from dataclasses import dataclass, field, replace
-from functools import cached_property
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass, field, fields, replace
+from functools import cached_property, partial
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from rnnparse.executors import check_backend
 from rnnparse.inference.decoder import Decoder
-from rnnparse.inference.forest import Forest, ForestBuilder, candidate_as
+from rnnparse.inference.forest import Forest, ForestBuilder
 from rnnparse.inference.posteriors import Bracket
 from rnnparse.inference.search import Search
 from rnnparse.input_sentences import (
@@ -20,14 +21,13 @@ from rnnparse.input_sentences import (
     sentence_iterator,
     sentence_tokens,
     whole_number,
-    windows,
 )
 from rnnparse.losses.cost import labelled_spans
 from rnnparse.model_folder import Model, load_model, model_info, save_model
 from rnnparse.models.forest_dataset import ForestDataset
 from rnnparse.models.scorer import Scorer
 from rnnparse.parse_results import NodeScore, ParseResult, ScoredTree
-from rnnparse.threads import in_order
+from rnnparse.ranking import Ranking, Read, results
 from rnnparse.trees.binarization import binarize, post_order_labels
 from rnnparse.trees.brackets import unescape_token
 from rnnparse.trees.cleaning import clean, words
@@ -39,7 +39,6 @@ if TYPE_CHECKING:
 
     from rnnparse.nltk_parser import NltkParser
 
-CHUNK = 16  # sentences in one task of several threads
 SCORERS = ("cvg", "pcfg")
 ERRORS = ("keep", "raise")
 
@@ -107,10 +106,7 @@ class Parser(Model):
         from nltk.tree import Tree
 
         wanted = self.candidates if n_best is None else whole_number(n_best, "n_best")
-        result = self._parse(sentence, wanted, max(wanted, self.candidates), "cvg", Tree)
-        if isinstance(result, Exception):
-            raise result
-        return list(result.trees)
+        return list(self._parse(sentence, wanted, max(wanted, self.candidates), "cvg", Tree).trees)
 
     def parse_many(
         self,
@@ -121,30 +117,41 @@ class Parser(Model):
         scorer: str = "cvg",
         n_jobs: int = 1,
         errors: str = "keep",
+        backend: str = "threads",
+        address: str | None = None,
     ) -> Iterator[ParseResult]:
-        """Parse many sentences on several threads; yield one result for each, in order.
+        """Parse many sentences in parallel; yield one result for each, in order.
 
-        Sentences are read as they are needed, at most 32 ahead for each thread (none with one
-        thread), so that `sentences` may be an endless generator.
+        Sentences are read as they are needed, at most 64 ahead for each worker (none with one
+        thread), so that `sentences` may be an endless generator. The model is sent to each worker
+        once. Results are the same with all backends.
 
         Args:
             sentences: raw text or tokens of each; any iterable.
             n_best: trees in each result.
             candidates: length of the candidate list that is reranked; default the model's.
             scorer: `cvg`, or `pcfg` to rank by the base grammar alone.
-            n_jobs: threads; 0 or -1 for one per processor core.
+            n_jobs: threads or other workers; 0 or -1 for one per processor core.
             errors: `keep` turns a sentence that cannot be parsed into a result with `error` and
                 without trees; `raise` raises the error after the results before it.
+            backend: `threads`; `loky` for processes on this machine; or `ray` or `dask` for a
+                cluster.
+            address: of a cluster that runs; None starts one on this machine.
 
         Returns:
             An iterator over results; each is available as soon as it and those before it are done.
 
         Raises:
             TypeError, ValueError: a wrong argument, at once; with `errors="raise"` as `parse`.
+            ConfigError: a wrong backend, or an address that does not fit it, at once.
+            MissingExtraError: the package of the backend is not installed.
+            WorkersError: the cluster does not answer, or a worker has died.
         """
         from nltk.tree import Tree
 
-        return self._parse_many(sentences, Tree, n_best, candidates, scorer, n_jobs, errors)
+        return self._parse_many(
+            sentences, Tree, n_best, candidates, scorer, n_jobs, errors, backend, address
+        )
 
     def _parse_many(
         self,
@@ -155,6 +162,8 @@ class Parser(Model):
         scorer: str,
         n_jobs: int,
         errors: str,
+        backend: str,
+        address: str | None,
     ) -> Iterator[ParseResult]:
         for value, known, name in ((scorer, SCORERS, "scorer"), (errors, ERRORS, "errors")):
             if value not in known:
@@ -163,10 +172,18 @@ class Parser(Model):
         listed = self.candidates if candidates is None else whole_number(candidates, "candidates")
         listed = max(wanted, listed) if scorer == "cvg" else wanted
 
-        def parse_part(part: list[Any]) -> list[ParseResult | Exception]:
-            return [self._parse(sentence, wanted, listed, scorer, tree_type) for sentence in part]
-
-        return _results(parse_part, sentence_iterator(sentences), threads, errors == "keep")
+        check_backend(backend, threads, address)
+        names = self.grammar.pcfg.categories
+        return results(
+            partial(self._rank, n_best=wanted, candidates=listed, scorer=scorer),
+            self._read,
+            lambda tokens, written, ranking: ranking.result(tokens, written, names, tree_type),
+            sentence_iterator(sentences),
+            n_jobs=threads,
+            backend=backend,
+            address=address,
+            keep=errors == "keep",
+        )
 
     def pipe(self, texts: Iterable[str | Iterable[str]], *, n_jobs: int = 1) -> Iterator[Tree]:
         """The best tree of each text, lazily and in order, like spaCy's `pipe`.
@@ -194,29 +211,42 @@ class Parser(Model):
 
     def _parse(
         self, sentence: Any, n_best: int, candidates: int, scorer: str, tree_type: type
-    ) -> ParseResult | TypeError | ValueError:
-        """The result of one sentence, or the error if the sentence cannot be parsed."""
+    ) -> ParseResult:
+        """The result of one sentence."""
+        read = self._read(sentence)
+        if isinstance(read, Exception):
+            raise read
+        ranking = self._rank(read[1], n_best, candidates, scorer)
+        return ranking.result(*read, self.grammar.pcfg.categories, tree_type)
+
+    def _read(self, sentence: Any) -> Read:
+        """The tokens of a sentence and their escaped forms, or why it has none."""
         try:
             tokens = sentence_tokens(sentence)
-            written = self.grammar.lexicon.forms.write(tokens)
+            return tokens, self.grammar.lexicon.forms.write(tokens)
         except (TypeError, ValueError) as error:
             return error
+
+    def _rank(self, written: Sequence[str], n_best: int, candidates: int, scorer: str) -> Ranking:
+        """List the candidates of a sentence and rank them; see `parse_many`.
+
+        Args:
+            written: tokens, escaped as in trees.
+            n_best: length of the ranking.
+            candidates: length of the list.
+            scorer: `cvg` or `pcfg`.
+        """
         parse = self._decoder.parse(written, candidates)
         rnn = self._rnn_scores(parse.forest, written)
         logp = parse.forest.logp
         total = logp if scorer == "pcfg" else rnn + (self.beta * logp if self.beta else 0.0)
         order = np.argsort(-total, kind="stable")[:n_best]
-        names = self.grammar.pcfg.categories
-        trees = tuple(
-            ScoredTree(
-                candidate_as(tree_type, parse.forest, int(r), written, names),
-                float(total[r]),
-                float(logp[r]),
-                float(rnn[r]),
-            )
-            for r in order
-        )
-        return ParseResult(tuple(tokens), trees, parse.glued, divided=parse.divided)
+        scores = (total[order], logp[order], rnn[order])
+        return Ranking(parse.forest, order, *scores, parse.glued, parse.divided)
+
+    def __getstate__(self) -> dict[str, Any]:
+        """The parts of the model, for pickle. What is derived from them is made again."""
+        return {part.name: getattr(self, part.name) for part in fields(self)}
 
     def _rnn_scores(self, forest: Forest, tokens: Sequence[str]) -> np.ndarray:
         scores = self._scorer.forest_scores(forest, self._rows(tokens), self.category_pairs)
@@ -389,27 +419,13 @@ def parse_nodes(
     n_best: int = 1,
     scorer: str = "cvg",
     n_jobs: int = 1,
+    backend: str = "threads",
+    address: str | None = None,
 ) -> Iterator[ParseResult]:
     """`Parser.parse_many` for the command line; trees are of type `rnnparse.trees.node.Node`."""
-    return parser._parse_many(sentences, Node, n_best, None, scorer, n_jobs, "keep")
-
-
-def _results(
-    parse_part: Callable[[list[Any]], list[ParseResult | Exception]],
-    sentences: Iterator[Any],
-    threads: int,
-    keep: bool,
-) -> Iterator[ParseResult]:
-    """The results of all sentences in order; errors are kept as results, or raised in turn."""
-    parts = windows(sentences, 1 if threads == 1 else CHUNK)
-    for results in in_order(parse_part, parts, threads):
-        for result in results:
-            if not isinstance(result, Exception):
-                yield result
-            elif keep:
-                yield ParseResult((), (), False, str(result))
-            else:
-                raise result
+    return parser._parse_many(
+        sentences, Node, n_best, None, scorer, n_jobs, "keep", backend, address
+    )
 
 
 def _cleaned(tree: Tree) -> Tree:

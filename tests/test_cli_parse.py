@@ -14,7 +14,7 @@ from typing import Any
 import pytest
 from nltk.tree import Tree
 
-import rnnparse.parser
+import rnnparse.ranking
 from rnnparse.cli import main
 from rnnparse.cli.console_text import _guarded
 from rnnparse.input_sentences import LONGEST_TEXT
@@ -76,7 +76,7 @@ def test_a_tree_a_line_in_order(parse: Parse, jobs: str) -> None:
 def test_batches_of_several_threads_keep_the_order(
     parse: Parse, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(rnnparse.parser, "CHUNK", 3)
+    monkeypatch.setattr(rnnparse.ranking, "CHUNK", 3)
     printed = parse([f"They ate {n} forks." for n in range(20)], "--jobs", "2").out.splitlines()
     assert [plain_words(tree)[2] for tree in printed] == [str(n) for n in range(20)]
 

@@ -22,7 +22,7 @@ _KERAS = {"_keras_compat", "_tensorflow"}
 _MODELS = _GRAMMAR | _KERAS | {"config", "inference", "models", "losses", "optim"}
 _PARSER = _MODELS | {
     *("folders", "input_sentences", "model_folder", "nltk_parser", "parse_results", "parser"),
-    "executors",
+    *("executors", "ranking"),
 }
 _TELEMETRY = _KERAS | {"compiled", "files", "json_text", "telemetry", "threads"}
 _TRAINING = _PARSER | _TELEMETRY | {"config", "divergence", "evaluation", "training"}
@@ -53,6 +53,7 @@ ALLOWED = {
     "model_folder": _MODELS | {"folders"},
     "input_sentences": _TREES,
     "parser": _PARSER,
+    "ranking": {"executors", "inference", "input_sentences", "parse_results", "threads"},
     "nltk_parser": {"parse_results"},
     "parse_results": _TREES,
     "telemetry": _TELEMETRY,

@@ -22,7 +22,8 @@ from nltk.tree import ParentedTree, Tree
 from rnnparse.errors import TreebankError
 from rnnparse.input_sentences import LONGEST_TEXT
 from rnnparse.losses.cost import labelled_spans
-from rnnparse.parser import CHUNK, Parser, ScoredTree
+from rnnparse.parser import Parser, ScoredTree
+from rnnparse.ranking import CHUNK
 from rnnparse.threads import AHEAD
 from rnnparse.trees.brackets import escape_token, format_tree, read_trees
 from rnnparse.trees.cleaning import clean, words

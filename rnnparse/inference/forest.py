@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from rnnparse.array_invariants import FOREST, check
+from rnnparse.array_invariants import FOREST, check, trusted
 from rnnparse.compiled import njit
 from rnnparse.trees.binarization import INTERMEDIATE, binarize
 from rnnparse.trees.heads import HeadTable
@@ -116,6 +116,24 @@ def nodes_of(forest: Forest, candidate: int) -> list[int]:
         if right[v] >= 0:
             stack.append(right[v])
     return nodes[::-1]
+
+
+def forest_of(forest: Forest, candidates: Sequence[int]) -> Forest:
+    """A forest of some of the candidates, in the given order."""
+    nodes = np.array(sorted({v for c in candidates for v in nodes_of(forest, c)}), np.int32)
+    place = np.full(len(forest.cat) + 1, -1, np.int32)  # the last is for missing children
+    place[nodes] = np.arange(len(nodes))
+    chosen = np.asarray(candidates, np.int64)
+    return trusted(
+        Forest,
+        cat=forest.cat[nodes],
+        left=place[forest.left[nodes]],
+        right=place[forest.right[nodes]],
+        start=forest.start[nodes],
+        end=forest.end[nodes],
+        root=place[forest.root[chosen]],
+        logp=forest.logp[chosen],
+    )
 
 
 def _elements(array: Any) -> memoryview:
