@@ -15,7 +15,14 @@ from rnnparse.trees.style import DEFAULT_STYLE, TreebankStyle
 
 TARGETS = ("gold", "oracle")
 ENGINES = ("numba", "tensorflow")
-_CHOICES = {"target": TARGETS, "tie": TIES, "engine": ENGINES, "objective": OBJECTIVES}
+BACKENDS = ("threads", "loky", "ray", "dask")
+_CHOICES = {
+    "backend": BACKENDS,
+    "target": TARGETS,
+    "tie": TIES,
+    "engine": ENGINES,
+    "objective": OBJECTIVES,
+}
 
 _COUNT = 1_000_000_000
 
@@ -86,7 +93,10 @@ class TrainingConfig:
             trains on all of it.
         prune_vectors: whether to keep only the given word vectors of words in the training set.
         seed: seed of all random numbers.
-        n_jobs: number of threads; 0 or -1 for one per processor core.
+        n_jobs: number of threads or other workers; 0 or -1 for one per processor core.
+        backend: what makes candidate lists: `threads`; `loky` for processes on this machine; or
+            `ray` or `dask` for a cluster.
+        address: of a cluster that runs; None starts one on this machine.
         telemetry: whether to log gradients, updates and activations of every epoch; see
             `rnnparse.training.network_telemetry`.
         tensorboard: folder for TensorBoard logs, or None.
@@ -126,6 +136,8 @@ class TrainingConfig:
     prune_vectors: bool = False
     seed: int = 0
     n_jobs: int = 0
+    backend: str = "threads"
+    address: str | None = None
     telemetry: bool = False
     tensorboard: str | None = None
     cache: str | None = None
@@ -152,6 +164,7 @@ class TrainingConfig:
         for name, known in _CHOICES.items():
             value = getattr(self, name)
             _require(value in known, f"{name} must be one of {', '.join(known)}")
+        check_address(self.backend, self.address)
         _require(
             bool(self.freeze) or not self.freeze_epochs,
             "freeze_epochs needs freeze, which names the weights",
@@ -179,6 +192,14 @@ class TrainingConfig:
         if not settings["style"]:
             del settings["style"]
         return settings
+
+
+def check_address(backend: str, address: str | None) -> None:
+    """Raise ConfigError if there is an address for workers that have none."""
+    _require(
+        address is None or backend in ("ray", "dask"),
+        f"an address is for --backend ray or dask, not for {backend}",
+    )
 
 
 def _converted(name: str, kind: str, value: Any) -> Any:

@@ -6,6 +6,7 @@ Parsing and making candidate lists choose among `BACKENDS`; studies use all of t
 from __future__ import annotations
 
 import contextlib
+import logging
 import os
 import pickle
 import re
@@ -27,8 +28,9 @@ from typing import Any, TypeVar
 
 from tqdm import tqdm
 
+from rnnparse.config import BACKENDS, check_address
 from rnnparse.errors import ConfigError, MissingExtraError, WorkersError
-from rnnparse.threads import Abandoned, apart, in_order, job_count, stop_flag
+from rnnparse.threads import Abandoned, apart, job_count, stop_flag
 
 Item = TypeVar("Item")
 Result = TypeVar("Result")
@@ -97,36 +99,24 @@ class Workers:
         return call
 
 
-def on_workers(
-    function: Callable[[Item], Result],
-    items: Iterable[Item],
-    n_jobs: int,
-    backend: str = "threads",
-    address: str | None = None,
-) -> Iterator[Result]:
-    """`rnnparse.threads.in_order` on the workers of any backend.
-
-    Args:
-        function: as for `Workers.remote`; with threads, any function.
-        items: taken as workers become free.
-        n_jobs: workers; 0 or -1 for one per core of this machine or of the cluster.
-        backend: one of `BACKENDS`.
-        address: of a cluster; None starts one on this machine.
-
-    Raises:
-        As `rnnparse.threads.in_order`, `open_workers` and `Workers.remote`.
-    """
-    with open_remote(function, n_jobs, backend, address) as (call, threads):
-        yield from in_order(call, items, threads)
-
-
 @contextmanager
 def open_remote(
     function: Callable[[Item], Result], n_jobs: int, backend: str, address: str | None
 ) -> Iterator[tuple[Callable[[Item], Result], int]]:
     """Provide a function that runs another on workers, and how many threads should call it.
 
-    Args and errors are those of `on_workers`.
+    `rnnparse.threads.in_order` then gives the results in order. Where the block raises, tasks that
+    run are abandoned.
+
+    Args:
+        function: as for `Workers.remote`; with threads, any function, which is called as it is.
+        n_jobs: workers; 0 or -1 for one per core of this machine or of the cluster.
+        backend: one of `BACKENDS`.
+        address: of a cluster; None starts one on this machine.
+
+    Raises:
+        ConfigError: unknown backend, or an address for one that has none.
+        As `open_workers`.
     """
     check_backend(backend, n_jobs, address)
     if backend == "threads":
@@ -137,21 +127,20 @@ def open_remote(
 
 
 def check_backend(
-    backend: str, n_jobs: int, address: str | None, names: Iterable[str] | None = None
+    backend: str, n_jobs: int, address: str | None, names: Iterable[str] = BACKENDS
 ) -> None:
     """Raise ConfigError for an unknown backend, or options that do not fit it.
 
     Args:
-        backend, n_jobs, address: as for `on_workers`.
-        names: the known backends; default `BACKENDS`.
+        backend, n_jobs, address: as for `open_remote`.
+        names: the known backends.
     """
-    names = BACKENDS if names is None else tuple(names)
+    names = tuple(names)
     if backend not in names:
         raise ConfigError(f"backend must be one of {', '.join(names)}, not {backend!r}")
     if n_jobs < -1:
         raise ConfigError(f"n_jobs must be at least -1, not {n_jobs}")
-    if backend not in ("ray", "dask") and address is not None:
-        raise ConfigError(f"an address is for --backend ray or dask, not for {backend}")
+    check_address(backend, address)
 
 
 def open_workers(backend: str, n_jobs: int, address: str | None) -> AbstractContextManager[Workers]:
@@ -266,7 +255,13 @@ def _ray(n_jobs: int, address: str | None) -> Iterator[Workers]:
         if not ray.is_initialized():
             options = {} if address else {"num_cpus": job_count(n_jobs)}
             with _connecting("Ray", address):
-                ray.init(address=address, include_dashboard=False, log_to_driver=False, **options)
+                ray.init(
+                    address=address,
+                    include_dashboard=False,
+                    log_to_driver=False,
+                    logging_level=logging.ERROR,
+                    **options,
+                )
             stack.callback(ray.shutdown)
         cores = max(1, int(ray.cluster_resources().get("CPU", 0)))
         executor = _RayExecutor(ray)
@@ -319,7 +314,6 @@ _OPENERS: dict[str, Callable[[int, str | None], AbstractContextManager[Workers]]
     "ray": _ray,
     "dask": _dask,
 }
-BACKENDS = ("threads", *_OPENERS)
 
 
 # -- in a worker -------------------------------------------------------------------------------

@@ -65,7 +65,7 @@ class Ranking(NamedTuple):
 
 
 Read = tuple[Sequence[str], Sequence[str]] | TypeError | ValueError
-"""The tokens of a sentence and their escaped forms, or the error if they are no sentence."""
+"""The tokens of a sentence and their escaped forms, or the reason why it cannot be parsed."""
 
 
 def results(

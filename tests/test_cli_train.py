@@ -36,6 +36,8 @@ OPTIONS: dict[str, Any] = {
     "jackknife": 3,
     "seed": 9,
     "n_jobs": 1,
+    "backend": "dask",
+    "address": "host:8786",
     "tensorboard": "t",
     "cache": "c",
 }

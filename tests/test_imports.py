@@ -41,7 +41,7 @@ ALLOWED = {
     "folders": {"files"},
     "array_invariants": set[str](),
     "threads": set[str](),
-    "executors": {"threads"},
+    "executors": {"config", "threads"},
     "config": _TREES | {"losses"},
     "trees": _TREES,
     "evaluation": _TREES | {"paired_bootstrap", "evaluation"},

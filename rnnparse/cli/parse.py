@@ -6,7 +6,8 @@ import argparse
 import re
 import shutil
 import sys
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Generator, Iterator
+from contextlib import closing
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any, NoReturn
 
@@ -18,6 +19,7 @@ from rnnparse.cli.console_text import (
     warn_of_partial,
 )
 from rnnparse.cli.search_options import add_search, given_search
+from rnnparse.config import BACKENDS
 from rnnparse.json_text import to_json
 
 if TYPE_CHECKING:
@@ -97,8 +99,18 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         "--jobs",
         type=setting("n_jobs"),
         metavar="N",
-        help="threads; 0 or -1 for one per core (default: one per core for a file; 1 for standard "
-        "input, so that each line is answered at once)",
+        help="threads or other workers; 0 or -1 for one per core (default: one per core for a "
+        "file; 1 for standard input, so that each line is answered at once)",
+    )
+    parser.add_argument(
+        "--backend",
+        choices=BACKENDS,
+        default="threads",
+        help="where to parse: threads; loky, which are processes; or a ray or dask cluster; the "
+        "trees are the same (default: threads)",
+    )
+    parser.add_argument(
+        "--address", metavar="ADDRESS", help="address of the cluster (default: start one here)"
     )
     parser.add_argument(
         "--out",
@@ -121,8 +133,9 @@ def run(args: argparse.Namespace) -> int:
     model = load(args.model, search=given_search(args))
     show = _FORMATS[args.format]
     glued, divided, failed, reason = Numbers(), Numbers(), Numbers(), ""
-    with open_output(args.out) as stream:
-        for answer in _progress(_answers(model, args), args):
+    # Closed at once, as workers would outlive an interrupted command.
+    with closing(_answers(model, args)) as answers, open_output(args.out) as stream:
+        for answer in _progress(answers, args):
             if answer.result.divided:
                 divided.add(answer.number)
             elif answer.result.glued:
@@ -137,7 +150,7 @@ def run(args: argparse.Namespace) -> int:
     return 0
 
 
-def _answers(model: Parser, args: argparse.Namespace) -> Iterator[_Answer]:
+def _answers(model: Parser, args: argparse.Namespace) -> Generator[_Answer, None, None]:
     """The results in the order of the lines; an empty line does not count as an error."""
     from rnnparse.input_sentences import NO_TOKEN
     from rnnparse.parser import parse_nodes
@@ -149,6 +162,8 @@ def _answers(model: Parser, args: argparse.Namespace) -> Iterator[_Answer]:
         n_best=args.n_best or 1,
         scorer=args.scorer,
         n_jobs=threads,
+        backend=args.backend,
+        address=args.address,
     )
     for number, result in enumerate(results, start=1):
         if result.error == NO_TOKEN:

@@ -10,7 +10,7 @@ from typing import Any
 from rnnparse.cli.console_text import print_json, setting, warn
 from rnnparse.cli.search_options import EXACT_HELP
 from rnnparse.cli.treebank_style import add_style, given_style
-from rnnparse.config import ENGINES, LIMITS, OBJECTIVES, TARGETS, TIES, TrainingConfig
+from rnnparse.config import BACKENDS, ENGINES, LIMITS, OBJECTIVES, TARGETS, TIES, TrainingConfig
 
 NAME = "train"
 HELP = "train a parser on a treebank"
@@ -188,6 +188,13 @@ def _add_learning(parser: argparse.ArgumentParser) -> None:
 def _add_running(parser: argparse.ArgumentParser) -> None:
     group = parser.add_argument_group("running")
     option(group, "--jobs", "processor cores to use; 0 or -1 for all", "N", dest="n_jobs")
+    option(
+        group,
+        "--backend",
+        "what makes candidate lists: threads; loky, which are processes; or a ray or dask cluster",
+        choices=BACKENDS,
+    )
+    option(group, "--address", "address of the cluster (default: start one here)", "ADDRESS")
     group.add_argument("--resume", action="store_true", help="continue an interrupted run")
     group.add_argument(
         "--overwrite", action="store_true", help="replace an existing model when training ends"

@@ -61,7 +61,7 @@ _DEFAULTS = TrainingConfig(epochs=5)
 _SHARED = tuple(
     field.name
     for field in fields(TrainingConfig)
-    if field.name not in (*AXES, "seed", "n_jobs", "tensorboard")
+    if field.name not in (*AXES, "seed", "n_jobs", "backend", "address", "tensorboard")
 )
 _OPTIONS = (*AXES, "seeds")
 _LONGEST = 2**20  # bytes of a file

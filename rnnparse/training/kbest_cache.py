@@ -6,17 +6,22 @@ import functools
 import logging
 import os
 from collections.abc import Callable, Sequence
+from contextlib import ExitStack
 from pathlib import Path
 from threading import Lock
+from typing import Any
 
 import numpy as np
 from tqdm import tqdm
 
 from rnnparse.array_invariants import LISTS, check
 from rnnparse.errors import ConfigError
+from rnnparse.executors import open_remote
 from rnnparse.files import make_writable, private_folder, read_arrays, write_arrays
+from rnnparse.grammar.grammar import Grammar
 from rnnparse.inference.decoder import Decoder, Parse
 from rnnparse.inference.forest import Forest
+from rnnparse.inference.search import Search
 from rnnparse.threads import in_order
 
 _LOG = logging.getLogger("rnnparse")
@@ -68,6 +73,8 @@ def candidate_lists(
     n_jobs: int,
     progress: bool,
     what: str,
+    backend: str = "threads",
+    address: str | None = None,
 ) -> list[Parse]:
     """The k best trees of each sentence, in order.
 
@@ -77,18 +84,46 @@ def candidate_lists(
         k: candidates per sentence.
         categories: C, the number of basic categories.
         folder: for this set of lists; its name must depend on everything that decides them.
-        n_jobs: number of threads; 0 or -1 for one per processor core.
+        n_jobs: number of threads or other workers; 0 or -1 for one per processor core.
         progress: whether to show a progress bar.
         what: the label of the bar.
+        backend, address: see `rnnparse.executors.open_remote`. Workers are opened only if a part
+            is not in the cache.
     """
-    maker = _Maker(sentences, decoder, k, categories, folder)
     lists: list[Parse] = []
-    with tqdm(total=len(sentences), desc=what, unit="sentence", disable=not progress) as bar:
-        for parses in in_order(maker.part, range(0, len(sentences), PART), n_jobs):
+    with (
+        ExitStack() as stack,
+        tqdm(total=len(sentences), desc=what, unit="sentence", disable=not progress) as bar,
+    ):
+        list_all = functools.cache(
+            lambda: stack.enter_context(
+                open_remote(_Lister(decoder(), k), n_jobs, backend, address)
+            )
+        )
+        maker = _Maker(sentences, lambda: list_all()[0], k, categories, folder)
+        threads = n_jobs if backend == "threads" or maker.is_complete() else list_all()[1]
+        for parses in in_order(maker.part, range(0, len(sentences), PART), threads):
             lists.extend(parses)
             bar.update(len(parses))
     maker.warn()
     return lists
+
+
+class _Lister:
+    """Lists the k best trees of sentences. Pickled, it is only the grammar and the search."""
+
+    def __init__(self, decoder: Decoder, k: int) -> None:
+        self.decoder, self.k = decoder, k
+
+    def __call__(self, sentences: Sequence[Sequence[str]]) -> list[Parse]:
+        return [self.decoder.parse(tokens, self.k) for tokens in sentences]
+
+    def __reduce__(self) -> Any:
+        return _lister, (self.decoder.grammar, self.decoder.search, self.k)
+
+
+def _lister(grammar: Grammar, search: Search, k: int) -> _Lister:
+    return _Lister(Decoder(grammar, search), k)
 
 
 class _Maker:
@@ -97,28 +132,35 @@ class _Maker:
     def __init__(
         self,
         sentences: Sequence[Sequence[str]],
-        decoder: Callable[[], Decoder],
+        list_all: Callable[[], Callable[[Sequence[Sequence[str]]], list[Parse]]],
         k: int,
         categories: int,
         folder: Path,
     ) -> None:
         self.sentences, self.k, self.categories, self.folder = sentences, k, categories, folder
-        self._make_decoder, self._making = functools.cache(decoder), Lock()
+        self._list_all, self._opening = list_all, Lock()
         self._damaged: list[Path] = []
         self._unsaved: list[OSError] = []
+
+    def is_complete(self) -> bool:
+        """Whether all files exist."""
+        return all(self._file(start).exists() for start in range(0, len(self.sentences), PART))
+
+    def _file(self, start: int) -> Path:
+        return self.folder / f"{start // PART:06d}.npz"
 
     def part(self, start: int) -> list[Parse]:
         """The lists of the sentences from `start` on."""
         chunk = self.sentences[start : start + PART]
-        file = self.folder / f"{start // PART:06d}.npz"
+        file = self._file(start)
         if file.exists():
             try:
                 return _read(file, chunk, self.k, self.categories)
             except (OSError, ValueError, KeyError):
                 self._damaged.append(file)
-        with self._making:
-            decoder = self._make_decoder()
-        parses = [decoder.parse(tokens, self.k) for tokens in chunk]
+        with self._opening:
+            list_all = self._list_all()
+        parses = list_all(chunk)
         if file.is_file() or not os.path.lexists(file):  # never replace a pipe or a folder
             try:
                 _write(file, parses)

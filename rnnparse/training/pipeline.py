@@ -53,7 +53,7 @@ _LOG = logging.getLogger("rnnparse")
 _BY_CONTENT = ("treebank", "dev", "style", "vectors", "heads")
 """Settings that identify a run by the content of the files, not by their names."""
 
-_WITHOUT_EFFECT = ("n_jobs", "cache", "tensorboard", "telemetry")
+_WITHOUT_EFFECT = ("n_jobs", "backend", "address", "cache", "tensorboard", "telemetry")
 """Settings that do not change the model."""
 
 

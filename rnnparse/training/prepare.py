@@ -102,6 +102,8 @@ def make_lists(
             categories=len(grammar.pcfg.categories),
             folder=cache / key / f"{name}-{fingerprint(trees)}",
             n_jobs=n_jobs,
+            backend=config.backend,
+            address=config.address,
             progress=progress,
             what=what,
         )

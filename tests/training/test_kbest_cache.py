@@ -45,7 +45,9 @@ class Counting:
         return Decoder(small_grammar(), SEARCH)
 
 
-def made(folder: Path, decoder: Counting, jobs: int = 1, sentences: Any = None) -> list[Parse]:
+def made(
+    folder: Path, decoder: Counting, jobs: int = 1, sentences: Any = None, backend: str = "threads"
+) -> list[Parse]:
     return candidate_lists(
         SENTENCES if sentences is None else sentences,
         decoder,
@@ -55,6 +57,7 @@ def made(folder: Path, decoder: Counting, jobs: int = 1, sentences: Any = None) 
         n_jobs=jobs,
         progress=False,
         what="lists",
+        backend=backend,
     )
 
 
@@ -219,3 +222,39 @@ def test_lists_that_cannot_be_kept_are_made_all_the_same(
     assert len(made(tmp_path, decoder)) == len(SENTENCES) and decoder.calls == 1
     (record,) = caplog.records
     assert "No space left on device" in record.getMessage()
+
+
+CLUSTERS = [
+    pytest.param(backend, marks=pytest.mark.slow, id=backend) for backend in ("ray", "dask")
+]
+
+
+@pytest.mark.parametrize("backend", ["loky", *CLUSTERS])
+def test_other_workers_make_the_same_files(
+    tmp_path: Path, expected: list[Parse], backend: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    if backend != "loky":
+        monkeypatch.setenv("RAY_USAGE_STATS_ENABLED", "0")
+        pytest.importorskip({"ray": "ray", "dask": "distributed"}[backend])
+    decoder = Counting()
+    assert_equal(made(tmp_path / "threads", decoder), expected)
+    assert_equal(made(tmp_path / "others", decoder, 2, backend=backend), expected)
+    assert decoder.calls == 2
+    files = [sorted((tmp_path / name).iterdir()) for name in ("threads", "others")]
+    assert len(files[0]) > 1
+    for one, other in zip(*files, strict=True):
+        assert (one.name, one.read_bytes()) == (other.name, other.read_bytes())
+    (tmp_path / "others" / files[1][0].name).unlink()
+    assert_equal(made(tmp_path / "others", decoder, 2, backend=backend), expected)
+    assert decoder.calls == 3
+
+
+@pytest.mark.parametrize("backend", ["loky", "ray", "dask"])
+def test_lists_in_the_cache_need_no_workers(
+    tmp_path: Path, expected: list[Parse], backend: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    made(tmp_path, Counting())
+    monkeypatch.setattr(kbest_cache, "open_remote", None)
+    decoder = Counting()
+    assert_equal(made(tmp_path, decoder, 2, backend=backend), expected)
+    assert decoder.calls == 0
