@@ -20,6 +20,7 @@ from rnnparse.errors import RnnparseError as RnnparseError
 from rnnparse.errors import StudyError as StudyError
 from rnnparse.errors import TreebankError as TreebankError
 from rnnparse.errors import VectorError as VectorError
+from rnnparse.errors import WorkersError as WorkersError
 from rnnparse.evaluation.evalb import Evaluation as Evaluation
 from rnnparse.evaluation.evalb import evaluate as evaluate
 from rnnparse.evaluation.params import EvalbParams as EvalbParams
