@@ -17,7 +17,7 @@ from rnnparse.trees.brackets import unescape_token
 RARE = 5  # words with at most this count are tagged partly by their form
 FORM_WEIGHT = 2.0  # pseudo-counts of the form's tags for a rare word
 STATE_WEIGHT = 1.0  # pseudo-counts of a tag's usual states for a word
-REMEMBERED = 16384  # unknown words whose states are cached
+REMEMBERED = 2048  # unknown words whose states are cached, a kilobyte each
 BEAM = 7.0  # keep the tags of a form within so many nats of its best
 
 
