@@ -148,6 +148,10 @@ class ForestDataset:
         """S, the number of sentences."""
         return len(self.gold)
 
+    def words(self) -> np.ndarray:
+        """The vocabulary rows of all words of the forests: int32, ascending."""
+        return np.unique(self.word[self.word >= 0])
+
     def batch(self, sentences: np.ndarray | Sequence[int]) -> LevelBatch:
         """The forests of the given sentences, in their order, as one batch."""
         return self.batch_with_nodes(sentences)[0]

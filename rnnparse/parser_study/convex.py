@@ -15,7 +15,7 @@ import numpy as np
 
 from rnnparse.compiled import njit
 from rnnparse.errors import ConfigError
-from rnnparse.models.forest_dataset import ForestDataset
+from rnnparse.models.forest_file import Forests
 from rnnparse.models.objective import loss_gradients_at
 from rnnparse.models.parameters import Parameters
 from rnnparse.threads import apart
@@ -145,7 +145,7 @@ class ScoreVectorProblem:
 
     def __init__(
         self,
-        store: ForestDataset,
+        store: Forests,
         parameters: Parameters,
         objective: str = "hinge",
         kappa: float = 0.1,

@@ -7,9 +7,10 @@ import logging
 import os
 from collections.abc import Callable, Sequence
 from contextlib import ExitStack
+from dataclasses import dataclass
 from pathlib import Path
 from threading import Lock
-from typing import Any
+from typing import Any, overload
 
 import numpy as np
 from tqdm import tqdm
@@ -75,8 +76,8 @@ def candidate_lists(
     what: str,
     backend: str = "threads",
     address: str | None = None,
-) -> list[Parse]:
-    """The k best trees of each sentence, in order.
+) -> CachedLists:
+    """Make the k best trees of each sentence, unless they are in the cache.
 
     Args:
         sentences: tokens, escaped as in trees.
@@ -89,8 +90,15 @@ def candidate_lists(
         what: the label of the bar.
         backend, address: see `rnnparse.executors.open_remote`. Workers are opened only if a part
             is not in the cache.
+
+    Returns:
+        The lists in the order of the sentences.
     """
-    lists: list[Parse] = []
+    lengths = np.array([len(tokens) for tokens in sentences], np.int32)
+    files = _Files(folder, lengths, k, categories, PART)
+    flags = np.zeros((len(sentences), len(_FLAGS)), np.bool_)
+    unsaved: dict[int, list[Parse]] = {}
+    parts = range(files.parts)
     with (
         ExitStack() as stack,
         tqdm(total=len(sentences), desc=what, unit="sentence", disable=not progress) as bar,
@@ -100,13 +108,121 @@ def candidate_lists(
                 open_remote(_Lister(decoder(), k), n_jobs, backend, address)
             )
         )
-        maker = _Maker(sentences, lambda: list_all()[0], k, categories, folder)
-        threads = n_jobs if backend == "threads" or maker.is_complete() else list_all()[1]
-        for parses in in_order(maker.part, range(0, len(sentences), PART), threads):
-            lists.extend(parses)
+        maker = _Maker(sentences, lambda: list_all()[0], files)
+        threads = n_jobs if backend == "threads" or files.are_complete() else list_all()[1]
+        made = in_order(maker.part, parts, threads)
+        for part, (parses, is_saved) in zip(parts, made, strict=True):
+            flags[files.sentences(part)] = [[getattr(p, name) for name in _FLAGS] for p in parses]
+            if not is_saved:
+                unsaved[part] = parses
             bar.update(len(parses))
     maker.warn()
-    return lists
+    return CachedLists(flags, _Reader(files, unsaved))
+
+
+class CachedLists(Sequence[Parse]):
+    """Lists of S sentences, which are read from the cache when they are asked for.
+
+    Reading them in order is fast, because the last part that was read stays in memory.
+
+    Args:
+        flags: bool [S, 2], whether the trees of a sentence are glued, and whether it was divided.
+        parse: returns the list of a sentence.
+    """
+
+    def __init__(self, flags: np.ndarray, parse: Callable[[int], Parse]) -> None:
+        self.flags, self._parse = flags, parse
+
+    @classmethod
+    def interleaved(cls, folds: Sequence[CachedLists]) -> CachedLists:
+        """The lists of sentences that were dealt out to n folds: sentence i to fold i % n."""
+        n = len(folds)
+        flags = np.zeros((sum(map(len, folds)), len(_FLAGS)), np.bool_)
+        for fold, lists in enumerate(folds):
+            flags[fold::n] = lists.flags
+        return cls(flags, lambda i: folds[i % n][i // n])
+
+    def __len__(self) -> int:
+        """S, the number of sentences."""
+        return len(self.flags)
+
+    @overload
+    def __getitem__(self, index: int) -> Parse: ...
+    @overload
+    def __getitem__(self, index: slice) -> list[Parse]: ...
+    def __getitem__(self, index: int | slice) -> Parse | list[Parse]:
+        """The list of a sentence.
+
+        Raises:
+            IndexError: there is no such sentence.
+            ConfigError: the file was removed or changed while it was in use.
+        """
+        numbers = range(len(self))[index]
+        return self._parse(numbers) if isinstance(numbers, int) else [*map(self._parse, numbers)]
+
+
+@dataclass(frozen=True)
+class _Files:
+    """The files of a set of lists, each with a part of the sentences.
+
+    Attributes:
+        folder: of the files.
+        lengths: int32 [S], tokens of each sentence.
+        k: most candidates a sentence.
+        categories: C.
+        size: sentences in a file; the last one may have fewer.
+    """
+
+    folder: Path
+    lengths: np.ndarray
+    k: int
+    categories: int
+    size: int
+
+    @property
+    def parts(self) -> int:
+        return -(-len(self.lengths) // self.size)
+
+    def sentences(self, part: int) -> slice:
+        """The numbers of the sentences in a part."""
+        return slice(part * self.size, (part + 1) * self.size)
+
+    def path(self, part: int) -> Path:
+        return self.folder / f"{part:06d}.npz"
+
+    def are_complete(self) -> bool:
+        """Whether all files exist."""
+        return all(self.path(part).exists() for part in range(self.parts))
+
+    def read(self, part: int) -> list[Parse]:
+        """The lists in a file; raises as `_read`."""
+        lengths = self.lengths[self.sentences(part)]
+        return _read(self.path(part), lengths, self.k, self.categories)
+
+
+class _Reader:
+    """Gives the lists of single sentences; keeps the part that was read last."""
+
+    def __init__(self, files: _Files, unsaved: dict[int, list[Parse]]) -> None:
+        self._files, self._unsaved = files, unsaved
+        self._last: tuple[int, list[Parse]] = (-1, [])
+
+    def __call__(self, sentence: int) -> Parse:
+        part, place = divmod(sentence, self._files.size)
+        if part in self._unsaved:
+            return self._unsaved[part][place]
+        if self._last[0] != part:
+            self._last = (part, self._read(part))
+        return self._last[1][place]
+
+    def _read(self, part: int) -> list[Parse]:
+        try:
+            return self._files.read(part)
+        except (OSError, ValueError, KeyError) as error:
+            raise ConfigError(
+                f"{self._files.path(part)}: the candidate lists were removed or changed while they "
+                "were in use; start again"
+            ) from error
 
 
 class _Lister:
@@ -133,52 +249,45 @@ class _Maker:
         self,
         sentences: Sequence[Sequence[str]],
         list_all: Callable[[], Callable[[Sequence[Sequence[str]]], list[Parse]]],
-        k: int,
-        categories: int,
-        folder: Path,
+        files: _Files,
     ) -> None:
-        self.sentences, self.k, self.categories, self.folder = sentences, k, categories, folder
+        self.sentences, self.files = sentences, files
         self._list_all, self._opening = list_all, Lock()
         self._damaged: list[Path] = []
         self._unsaved: list[OSError] = []
 
-    def is_complete(self) -> bool:
-        """Whether all files exist."""
-        return all(self._file(start).exists() for start in range(0, len(self.sentences), PART))
-
-    def _file(self, start: int) -> Path:
-        return self.folder / f"{start // PART:06d}.npz"
-
-    def part(self, start: int) -> list[Parse]:
-        """The lists of the sentences from `start` on."""
-        chunk = self.sentences[start : start + PART]
-        file = self._file(start)
+    def part(self, part: int) -> tuple[list[Parse], bool]:
+        """The lists of a part, and whether they are in the cache now."""
+        file = self.files.path(part)
         if file.exists():
             try:
-                return _read(file, chunk, self.k, self.categories)
+                return self.files.read(part), True
             except (OSError, ValueError, KeyError):
                 self._damaged.append(file)
         with self._opening:
             list_all = self._list_all()
-        parses = list_all(chunk)
-        if file.is_file() or not os.path.lexists(file):  # never replace a pipe or a folder
-            try:
-                _write(file, parses)
-            except OSError as error:
-                self._unsaved.append(error)
-        return parses
+        parses = list_all(self.sentences[self.files.sentences(part)])
+        if not file.is_file() and os.path.lexists(file):  # never replace a pipe or a folder
+            return parses, False
+        try:
+            _write(file, parses)
+        except OSError as error:
+            self._unsaved.append(error)
+            return parses, False
+        return parses, True
 
     def warn(self) -> None:
         """Report files that were damaged or could not be saved."""
         if self._damaged:
-            count = len(self._damaged)
             _LOG.warning(
-                "%s: recomputed the candidate lists of %d damaged file(s)", self.folder, count
+                "%s: recomputed the candidate lists of %d damaged file(s)",
+                self.files.folder,
+                len(self._damaged),
             )
         if self._unsaved:
             _LOG.warning(
                 "%d file(s) of candidate lists could not be saved in %s (%s); continuing without "
-                "them", len(self._unsaved), self.folder, self._unsaved[0].strerror,
+                "them", len(self._unsaved), self.files.folder, self._unsaved[0].strerror,
             )
 
 
@@ -195,23 +304,23 @@ def _write(file: Path, parses: Sequence[Parse]) -> None:
     write_arrays(file, arrays)
 
 
-def _read(file: Path, sentences: Sequence[Sequence[str]], k: int, categories: int) -> list[Parse]:
-    """The parses of a part.
+def _read(file: Path, lengths: np.ndarray, k: int, categories: int) -> list[Parse]:
+    """The parses of a part; `lengths` are the tokens of its sentences.
 
     Raises:
         OSError, KeyError, ValueError: the file cannot be read, or does not hold lists of these
             sentences.
     """
     arrays = read_arrays(file)
-    check("lists", LISTS, arrays, S=len(sentences))
+    check("lists", LISTS, arrays, S=len(lengths))
     ends = [np.cumsum(arrays[name]) for name in ("nodes", "trees")]
     if ends[0][-1] != len(arrays["cat"]) or ends[1][-1] != len(arrays["root"]):
         raise ValueError("the sizes of the forests do not add up")
     columns = [np.split(arrays[name], ends[0][:-1]) for name in _NODE_FIELDS]
     columns += [np.split(arrays[name], ends[1][:-1]) for name in _TREE_FIELDS]
     forests = [Forest(*parts) for parts in zip(*columns, strict=True)]
-    for forest, tokens in zip(forests, sentences, strict=True):
-        _check_candidates(forest, len(tokens), k, categories)
+    for forest, length in zip(forests, lengths.tolist(), strict=True):
+        _check_candidates(forest, length, k, categories)
     flags = zip(*(arrays[name].tolist() for name in _FLAGS), strict=True)
     return [Parse(forest, *given) for forest, given in zip(forests, flags, strict=True)]
 

@@ -10,7 +10,7 @@ import numpy as np
 from rnnparse.config import TrainingConfig
 from rnnparse.losses.names import MARGINS
 from rnnparse.models import kernels
-from rnnparse.models.forest_dataset import ForestDataset
+from rnnparse.models.forest_file import Forests
 from rnnparse.models.objective import danskin_batch, loss_of_scores
 from rnnparse.models.parameters import Parameters
 from rnnparse.telemetry.recorder import Telemetry
@@ -48,11 +48,11 @@ class NetworkTelemetry:
     """
 
     def __init__(
-        self, model: CVG, store: ForestDataset, config: TrainingConfig, epochs: int = 0
+        self, model: CVG, store: Forests, config: TrainingConfig, epochs: int = 0
     ) -> None:
         self._model, self._config = model, config
         present = np.zeros(model.vectors.shape[0], bool)
-        present[store.word[store.word >= 0]] = True
+        present[store.words()] = True
         self._telemetry = Telemetry(
             lazy=config.optimizer.lower() in _LAZY, present={"vectors": present}, epochs=epochs
         )

@@ -36,7 +36,7 @@ from rnnparse.training.dev_selection import (
     score_all,
     select_epochs,
 )
-from rnnparse.training.kbest_cache import cache_folder
+from rnnparse.training.kbest_cache import CachedLists, cache_folder
 from rnnparse.training.prepare import Lists, Problem, head_table, make_lists, make_problem
 from rnnparse.training.report import TrainingReport
 from rnnparse.training.run_directory import RunDirectory, check_places, is_written
@@ -118,19 +118,21 @@ def _train_parser(
     with _timed(seconds, "grammar and lists"):
         lists = _lists(trees, dev, vectors, config, progress)
     with _timed(seconds, "forests"):
-        problem = make_problem(lists, trees, dev, vectors, config)
+        problem = make_problem(lists, trees, dev, vectors, config, cache_folder(config.cache))
         problem.frozen(config.freeze)  # an error at once, not after the folds
     run = _Run(config, work, fingerprint(description), progress)
+    sentences = len(trees)
     with _timed(seconds, "SU-RNN"):
         if config.folds:
             fitted = _fit_with_folds(run, trees, vectors, problem)
         else:
+            del trees  # to make room for TensorFlow
             fitted = _fit_with_dev(run, lists, dev, problem)
     glued, divided = _partial(lists.train).tolist()
     dev_glued, dev_divided = fitted.dev_partial.tolist()
     report = TrainingReport(
         model=out,
-        sentences=len(trees),
+        sentences=sentences,
         dev_sentences=fitted.dev_sentences,
         **fitted.scores,
         beta=fitted.beta,
@@ -145,7 +147,7 @@ def _train_parser(
         history=fitted.history,
     )
     _warn_of_partial(report)
-    return _parser(config, lists, problem, fitted, len(trees)), report
+    return _parser(config, lists, problem, fitted, sentences), report
 
 
 def _describe(
@@ -176,6 +178,8 @@ def _lists(
 
 def _partial(parses: Sequence[Parse]) -> np.ndarray:
     """int64 [2]: how many sentences have glued trees, and how many of these were divided."""
+    if isinstance(parses, CachedLists):  # they need not be read again
+        return parses.flags.sum(axis=0)
     flags = [(parse.glued, parse.divided) for parse in parses]
     return np.array(flags, np.int64).reshape(-1, 2).sum(axis=0)
 
@@ -272,7 +276,7 @@ def _fit_with_folds(
         rest = [tree for i, tree in enumerate(trees) if i % folds != fold] or trees
         lists = _lists(rest, held, vectors, config, run.progress)
         dev_partial += _partial(lists.dev)
-        part = make_problem(lists, rest, held, vectors, config)
+        part = make_problem(lists, rest, held, vectors, config, cache_folder(config.cache))
         assert part.dev is not None
         states.append(
             _train_network(run, part, to_the_end, f"fold-{fold + 1}", f"{run.key}-{fold}")

@@ -15,7 +15,7 @@ from rnnparse.config import TrainingConfig
 from rnnparse.divergence import is_beyond
 from rnnparse.errors import ModelError
 from rnnparse.losses.names import MARGINS
-from rnnparse.models.forest_dataset import ForestDataset
+from rnnparse.models.forest_file import Forests
 from rnnparse.models.frozen_weights import NOTHING, FrozenWeights
 from rnnparse.models.parameters import Parameters
 from rnnparse.training.checkpoint import TrainingState
@@ -26,7 +26,7 @@ if TYPE_CHECKING:
 
 def training_epochs(
     state: TrainingState,
-    store: ForestDataset,
+    store: Forests,
     config: TrainingConfig,
     *,
     frozen: FrozenWeights = NOTHING,
@@ -141,7 +141,7 @@ def minibatches(sentences: int, config: TrainingConfig, epoch: int) -> Iterator[
 
 def _epoch(
     step: GradientStep,
-    store: ForestDataset,
+    store: Forests,
     config: TrainingConfig,
     epoch: int,
     progress: bool,

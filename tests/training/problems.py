@@ -31,7 +31,7 @@ def small_config(**settings: Any) -> TrainingConfig:
 def small_lists(count: int, dev: int = 6, **settings: Any) -> Lists:
     """Lists of the first trees of the embedded treebank."""
     with tempfile.TemporaryDirectory() as cache:
-        return make_lists(
+        lists = make_lists(
             trees(count),
             trees(dev, "dev"),
             None,
@@ -40,6 +40,7 @@ def small_lists(count: int, dev: int = 6, **settings: Any) -> Lists:
             n_jobs=1,
             progress=False,
         )
+        return replace(lists, train=list(lists.train))  # not from the folder, which ends here
 
 
 def small_problem(count: int, dev: int = 6, **settings: Any) -> Problem:

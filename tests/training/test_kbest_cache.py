@@ -15,7 +15,7 @@ from rnnparse.files import private_folder, read_arrays, write_arrays
 from rnnparse.inference.decoder import Decoder, Parse
 from rnnparse.inference.search import Search
 from rnnparse.training import kbest_cache
-from rnnparse.training.kbest_cache import cache_folder, candidate_lists
+from rnnparse.training.kbest_cache import CachedLists, cache_folder, candidate_lists
 from rnnparse.trees.cleaning import words
 from tests.grammar.small import small_grammar, trees
 
@@ -48,6 +48,12 @@ class Counting:
 def made(
     folder: Path, decoder: Counting, jobs: int = 1, sentences: Any = None, backend: str = "threads"
 ) -> list[Parse]:
+    return list(cached(folder, decoder, jobs, sentences, backend))
+
+
+def cached(
+    folder: Path, decoder: Counting, jobs: int = 1, sentences: Any = None, backend: str = "threads"
+) -> CachedLists:
     return candidate_lists(
         SENTENCES if sentences is None else sentences,
         decoder,

@@ -22,6 +22,7 @@ from rnnparse.training.prepare import (
     PAIR_COUNT,
     Lists,
     Problem,
+    _best,
     _example,
     head_table,
     make_lists,
@@ -69,7 +70,7 @@ def test_the_gold_tree_is_the_target_and_margins_are_counted_from_it(jackknife: 
     store, added = problem.store, 0
     for i, (parse, gold) in enumerate(zip(lists.train, trees(COUNT), strict=True)):
         before = candidates(parse.forest, gold, lists)
-        forest, place, costs = _example(parse.forest, gold, lists.grammar, "gold")
+        forest, place, costs = _example(parse.forest, gold, lists.grammar)
         after = candidates(forest, gold, lists)
         assert after == before if gold in before else after == [*before, gold]
         assert after[place] == gold
@@ -87,9 +88,10 @@ def test_the_gold_tree_is_the_target_and_margins_are_counted_from_it(jackknife: 
 
 def test_the_best_candidate_may_be_the_target() -> None:
     lists, problem = lists_and_problem("oracle", 3)
+    best = _best(lists, trees(COUNT))
     below = 0
     for i, (parse, gold) in enumerate(zip(lists.train, trees(COUNT), strict=True)):
-        forest, place, costs = _example(parse.forest, gold, lists.grammar, "oracle")
+        forest, place, costs = _example(parse.forest, gold, lists.grammar, best[i])
         assert forest is parse.forest
         after = candidates(forest, gold, lists)
         tags = [tag for _, tag in gold.pos()]
@@ -167,7 +169,7 @@ def test_every_node_has_the_weights_of_its_key() -> None:
     store, names = problem.store, np.array(problem.category_pairs.names)
     known = set(names[1:])
     for i, gold in enumerate(trees(COUNT)):
-        forest, place, _ = _example(lists.train[i].forest, gold, lists.grammar, "gold")
+        forest, place, _ = _example(lists.train[i].forest, gold, lists.grammar)
         a, b = store.node_offsets[i : i + 2]
         alone = one_tree(replace(forest, cat=np.arange(len(forest.cat), dtype=np.int32)), place)
         used = store.key[a:b][alone.cat]
@@ -272,7 +274,7 @@ def test_glued_sentences_have_targets_too() -> None:
     parse = Decoder(lists.grammar).parse(tokens, 5)
     assert isinstance(parse, Parse) and parse.glued
     gold = Tree("TOP", [Tree("S", [Tree(".", [token]) for token in tokens])])
-    forest, place, costs = _example(parse.forest, gold, lists.grammar, "gold")
+    forest, place, costs = _example(parse.forest, gold, lists.grammar)
     assert candidates(forest, gold, lists)[place] == gold
     assert costs[place] == 0
 

@@ -137,7 +137,7 @@ def test_the_log_gives_the_objective_as_a_plain_count_does() -> None:
     lists = small_lists(COUNT, jackknife=3)
     hinges = []
     for parse, gold in zip(lists.train, trees(COUNT), strict=True):
-        forest, place, _ = _example(parse.forest, gold, lists.grammar, "gold")
+        forest, place, _ = _example(parse.forest, gold, lists.grammar)
         tokens, names = words(gold), lists.grammar.pcfg.categories
         rows = problem(3).vocabulary.rows(tokens)
         scores = [
