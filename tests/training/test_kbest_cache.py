@@ -4,6 +4,7 @@ import errno
 import os
 import tempfile
 import threading
+import weakref
 from pathlib import Path
 from typing import Any
 
@@ -264,3 +265,71 @@ def test_lists_in_the_cache_need_no_workers(
     decoder = Counting()
     assert_equal(made(tmp_path, decoder, 2, backend=backend), expected)
     assert decoder.calls == 0
+
+
+# -- lists that are read when they are needed --------------------------------------------------
+
+
+def test_lists_are_read_from_the_cache_in_any_order(tmp_path: Path, expected: list[Parse]) -> None:
+    lists = cached(tmp_path, Counting(), 2)
+    assert len(lists) == len(SENTENCES)
+    assert_equal([lists[i] for i in (13, 0, 5, 4)], [expected[i] for i in (13, 0, 5, 4)])
+    assert_equal(lists[2:9], expected[2:9])
+    assert_equal([lists[-1]], expected[-1:])
+    assert lists.flags.tolist() == [[parse.glued, parse.divided] for parse in expected]
+    with pytest.raises(IndexError):
+        lists[len(SENTENCES)]
+
+
+def test_one_file_is_in_memory_at_a_time(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    reads: list[str] = []
+    lists = cached(tmp_path, Counting())
+    original = kbest_cache.read_arrays
+
+    def counted(file: Path) -> dict[str, np.ndarray]:
+        reads.append(file.name)
+        return original(file)
+
+    monkeypatch.setattr(kbest_cache, "read_arrays", counted)
+    first = weakref.ref(lists[0])
+    assert first() is not None  # the file is not read again for its other sentences
+    for i in range(len(lists)):
+        lists[i]
+    assert reads == [f"{part:06d}.npz" for part in range(4)]
+    assert first() is None
+
+
+def test_the_lists_of_folds_are_interleaved(tmp_path: Path, expected: list[Parse]) -> None:
+    folds = [
+        cached(tmp_path / str(fold), Counting(), sentences=SENTENCES[fold::3]) for fold in range(3)
+    ]
+    lists = CachedLists.interleaved(folds)
+    assert_equal(list(lists), expected)
+    assert lists.flags.tolist() == [[parse.glued, parse.divided] for parse in expected]
+
+
+@pytest.mark.parametrize("damage", ["removed", "damaged", "of other sentences"])
+def test_a_cache_that_changes_while_it_is_in_use_is_an_error(tmp_path: Path, damage: str) -> None:
+    lists = cached(tmp_path, Counting())
+    first, second, *_ = sorted(tmp_path.glob("*.npz"))
+    assert_equal([lists[0]], [lists[0]])
+    if damage == "removed":
+        second.unlink()
+    else:
+        second.write_bytes(b"" if damage == "damaged" else first.read_bytes())
+    with pytest.raises(ConfigError, match=r"000001\.npz: .* removed or changed .*; start again"):
+        list(lists)
+
+
+def test_lists_that_cannot_be_kept_stay_in_memory(
+    tmp_path: Path, expected: list[Parse], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def full(*args: Any) -> None:
+        raise OSError(errno.ENOSPC, "No space left on device")
+
+    cached(tmp_path, Counting())
+    (tmp_path / "000002.npz").unlink()
+    monkeypatch.setattr(kbest_cache, "write_arrays", full)
+    lists = cached(tmp_path, Counting())
+    assert not (tmp_path / "000002.npz").exists()
+    assert_equal(list(lists), expected)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 from collections import Counter
 from dataclasses import replace
 from functools import lru_cache
@@ -18,6 +19,8 @@ from rnnparse.inference.decoder import Decoder, Parse
 from rnnparse.inference.forest import Forest, candidate_tree
 from rnnparse.losses.cost import structured_cost
 from rnnparse.models.forest_dataset import ForestDataset
+from rnnparse.models.forest_file import ForestFile
+from rnnparse.training import prepare
 from rnnparse.training.prepare import (
     PAIR_COUNT,
     Lists,
@@ -245,6 +248,45 @@ def test_the_dev_store_holds_the_dev_forests() -> None:
     )
     for name, array in vars(expected).items():
         np.testing.assert_array_equal(array, getattr(problem.dev.store, name))
+
+
+# -- forests in a file -------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(("target", "jackknife"), [("gold", 0), ("gold", 3), ("oracle", 3)])
+def test_forests_in_a_file_are_those_in_memory(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, target: str, jackknife: int
+) -> None:
+    monkeypatch.setattr(prepare, "AT_ONCE", 7)
+    _, whole = lists_and_problem(target, jackknife)
+    config = small_config(target=target, jackknife=jackknife)
+    train, dev = trees(COUNT), trees(6, "dev")
+    lists = make_lists(train, dev, None, config, tmp_path, n_jobs=1, progress=False)
+    problem = make_problem(lists, train, dev, None, config, tmp_path)
+    assert isinstance(problem.store, ForestFile) and isinstance(whole.store, ForestDataset)
+    stored = vars(problem.store.select(range(COUNT)))
+    for name, array in vars(whole.store).items():
+        np.testing.assert_array_equal(stored[name], array)
+    assert vars(problem.vocabulary) == vars(whole.vocabulary)
+    assert problem.category_pairs.names == whole.category_pairs.names
+
+
+def test_forests_without_room_on_the_disk_stay_in_memory(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    def full(*args: object) -> ForestFile:
+        raise OSError(errno.ENOSPC, "No space left on device")
+
+    lists, whole = lists_and_problem()
+    monkeypatch.setattr(prepare, "ForestFile", full)
+    config = small_config()
+    problem = make_problem(lists, trees(COUNT), trees(6, "dev"), None, config, tmp_path)
+    for name, array in vars(whole.store).items():
+        np.testing.assert_array_equal(getattr(problem.store, name), array)
+    assert caplog.messages == [
+        f"cannot write the forests to the folder {tmp_path} (No space left on device); "
+        "keeping them in memory"
+    ]
 
 
 # -- settings ----------------------------------------------------------------------------------
