@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from contextlib import suppress
 from dataclasses import dataclass, replace
 
 import numpy as np
@@ -20,6 +21,7 @@ from rnnparse.inference.search import Search
 from rnnparse.inference.space import (
     ExactSpace,
     Limits,
+    OverBudget,
     PrunedSpace,
     Sentence,
     Space,
@@ -109,7 +111,10 @@ class Decoder:
         pending, parts = [(0, tokens)], []
         while pending:
             first, part = pending.pop()
-            space = self._space(part, stop) if len(part) <= self.search.longest else None
+            space = None
+            if len(part) <= self.search.longest:
+                with suppress(OverBudget):
+                    space = self._space(part, stop)
             if stop[0]:
                 raise Abandoned
             if space is None:
@@ -123,7 +128,10 @@ class Decoder:
         """The k best trees, or None once `stop` is set; in parts if longer than `longest`."""
         if len(tokens) > longest:
             return self._divided(tokens, longest, stop)
-        space = self._space(tokens, stop)
+        try:
+            space = self._space(tokens, stop)
+        except OverBudget:
+            return self._divided(tokens, len(tokens) - 1, stop)
         if stop[0]:
             return None
         if space is None:
@@ -133,11 +141,16 @@ class Decoder:
         return None if forest is None else Parse(forest, space.glued)
 
     def _space(self, tokens: Sequence[str], stop: np.ndarray) -> Space | None:
-        """A space with trees, or None if the sentence has to be divided."""
+        """A space with trees, or None if none is found and the sentence has to be divided.
+
+        Raises:
+            OverBudget: the sentence has to be divided, because there would be too many edges.
+        """
         sentence = Sentence.of(self.grammar.lexicon.emissions(tokens))
+        most = self.search.most_edges
         for limits in self._all_limits(len(tokens)):
             assert self._coarse is not None
-            space = PrunedSpace(sentence, self._rules, self._coarse, limits, stop)
+            space = PrunedSpace(sentence, self._rules, self._coarse, limits, stop, most)
             if space.best > -np.inf or stop[0]:
                 return space
         if self.search.exact or len(tokens) <= LONGEST_EXACT:

@@ -11,7 +11,7 @@ from rnnparse.trees.brackets import unescape_token
 from rnnparse.trees.cleaning import ROOT
 from rnnparse.trees.node import Node
 
-ENDS = (".!?。！？…", ";:", ",")  # marks after which to divide, best first
+ENDS = (".!?。！？…", ";:", ",")  # characters of marks after which to divide, best first
 
 
 def place_to_divide(tokens: Sequence[str]) -> int:
@@ -26,7 +26,7 @@ def place_to_divide(tokens: Sequence[str]) -> int:
     places = [p for p in places if 0 < p < n]
     for marks in ENDS:
         for place in places:
-            if unescape_token(tokens[place - 1]) in marks:
+            if not unescape_token(tokens[place - 1]).strip(marks):
                 return place
     return places[0]
 

@@ -13,6 +13,8 @@ from rnnparse.compiled import njit
 from rnnparse.inference.chart import NEG_INF, cell_index, clear_column, new_column
 from rnnparse.inference.hypergraph import EDGES, VERTICES, add_edge, add_vertex, end_cell, with_room
 
+UNLIMITED = 1 << 62  # edges
+
 
 @njit(nogil=True)
 def reach(item, outside, symbol, category, partial, vertex_of, vertices, size):
@@ -220,7 +222,7 @@ def _cell_edges(i, j, chart, items, rules, column, item_of, alive, threshold, gr
 
 
 @njit(nogil=True)
-def prune(n, chart, rules, graph, threshold, stop):
+def prune(n, chart, rules, graph, threshold, stop, most=UNLIMITED):
     """Add all edges within the threshold below the vertices of a graph.
 
     Args:
@@ -230,6 +232,7 @@ def prune(n, chart, rules, graph, threshold, stop):
         graph: contains the root with outside score 0, or glue and its constituents.
         threshold: least log probability of a tree.
         stop [1]: nonzero to stop early, with an incomplete graph.
+        most: edges; with more of them it also stops early.
 
     Returns:
         The `Graph`, and whether the threshold excluded anything.
@@ -245,7 +248,7 @@ def prune(n, chart, rules, graph, threshold, stop):
             column.score, column.item, column.low, column.high, column.width,
         )
         for i in range(j):
-            if stop[0]:
+            if stop[0] or graph.size[EDGES] > most:
                 return graph, pruned
             cell, room = cell_index(i, j), False
             items = all_items[chart.cell_ptr[cell] : chart.cell_ptr[cell + 1]]

@@ -23,13 +23,17 @@ from rnnparse.inference.chart import NEG_INF, cell_index, find_item
 from rnnparse.inference.cky import inside_chart, no_beam
 from rnnparse.inference.figure_of_merit import Neighbours, boundary_beam
 from rnnparse.inference.glue import glue_graph, glue_scores
-from rnnparse.inference.hypergraph import Graph, root_graph
-from rnnparse.inference.pruning import prune
+from rnnparse.inference.hypergraph import EDGES, Graph, root_graph
+from rnnparse.inference.pruning import UNLIMITED, prune
 from rnnparse.inference.refinement import prune_refined, refine
 from rnnparse.inference.rule_classes import RuleClasses, rule_classes
 from rnnparse.inference.rules import RuleArrays, rule_arrays
 
 LOWEST = -1e300  # below all log probabilities, above that of the impossible
+
+
+class OverBudget(Exception):
+    """A sentence has to be divided."""
 
 
 class Sentence(NamedTuple):
@@ -94,7 +98,7 @@ class ExactSpace:
             graph, few_pieces = glue_graph(n, chart, rules, self._glue, threshold, stop)
         else:
             graph, few_pieces = root_graph(n, len(chart.symbol), self._root, rules), False
-        graph, pruned = prune(n, chart, rules, graph, threshold, stop)
+        graph, pruned = prune(n, chart, rules, graph, threshold, stop, UNLIMITED)
         return graph, few_pieces or pruned
 
 
@@ -151,6 +155,10 @@ class PrunedSpace:
         limits: how far the coarse pass searches.
         stop [1]: uint8 that another thread may set to stop this one soon. The space is then
             meaningless.
+        most: edges of the pruned coarse chart.
+
+    Raises:
+        OverBudget: the pruned coarse chart has more edges.
     """
 
     glued = False
@@ -162,9 +170,12 @@ class PrunedSpace:
         coarse: CoarseSearch,
         limits: Limits,
         stop: np.ndarray,
+        most: int = UNLIMITED,
     ) -> None:
         self.sentence, self._rules, self._classes = sentence, rules, coarse.classes
-        self.coarse, cell_ptr = _coarse_graph(sentence, coarse, limits, stop)
+        self.coarse, cell_ptr = _coarse_graph(sentence, coarse, limits, stop, most)
+        if self.coarse.size[EDGES] > most:
+            raise OverBudget
         self.refined = refine(self.coarse, cell_ptr, sentence, rules, coarse.classes, stop)
         self.lexical = self.refined.lexical
         items = self.refined.inside
@@ -181,7 +192,7 @@ class PrunedSpace:
 
 
 def _coarse_graph(
-    sentence: Sentence, coarse: CoarseSearch, limits: Limits, stop: np.ndarray
+    sentence: Sentence, coarse: CoarseSearch, limits: Limits, stop: np.ndarray, most: int
 ) -> tuple[Graph, np.ndarray]:
     """The pruned coarse hypergraph, without a vertex if there is no tree; offsets of its cells."""
     n = len(sentence.ptr) - 1
@@ -196,7 +207,7 @@ def _coarse_graph(
     graph = root_graph(n, len(chart.symbol), root, coarse.rules)
     if root >= 0:
         threshold = max(float(chart.inside[root]) - limits.margin, LOWEST)
-        graph, _ = prune(n, chart, coarse.rules, graph, threshold, stop)
+        graph, _ = prune(n, chart, coarse.rules, graph, threshold, stop, most)
     return graph, chart.cell_ptr
 
 
