@@ -5,6 +5,7 @@ from __future__ import annotations
 import gzip
 import io
 import json
+import pickle
 import subprocess
 import sys
 from collections.abc import Callable
@@ -16,7 +17,7 @@ from nltk.tree import Tree
 
 import rnnparse.ranking
 from rnnparse.cli import main
-from rnnparse.cli.console_text import _guarded
+from rnnparse.cli.console_text import Numbers, _guarded
 from rnnparse.input_sentences import LONGEST_TEXT
 from rnnparse.parser import load
 from rnnparse.trees.brackets import load_trees, read_trees, unescape_token
@@ -250,6 +251,14 @@ def test_lines_that_cannot_be_parsed_are_answered_in_their_place(
     assert json.loads(shown[1])["trees"] == json.loads(shown[1])["tokens"] == []
     several = parse(lines[:2], "--jobs", jobs, "--n-best", "2").out
     assert several.endswith("\n\n(())\n\n")
+
+
+def test_a_message_about_many_lines_takes_no_more_memory_than_one_about_a_few() -> None:
+    few, many = Numbers(range(1, 12)), Numbers(range(1, 10**5))
+    assert (len(few), len(many)) == (11, 99_999)
+    assert str(few) == str(many) == "1, 2, 3, 4, 5, 6, 7, 8, 9, 10, …"
+    assert str(Numbers([3, 9])) == "3, 9" and not Numbers()
+    assert len(pickle.dumps(many)) <= len(pickle.dumps(few)) + 8
 
 
 def test_an_endless_line_takes_no_more_memory_than_a_long_one() -> None:

@@ -7,6 +7,7 @@ import re
 import subprocess
 import sys
 import warnings
+import weakref
 from collections.abc import Callable, Iterator
 from itertools import islice, repeat
 from pathlib import Path
@@ -417,6 +418,17 @@ def test_sentences_are_taken_as_they_are_needed(parser: Parser) -> None:
     for number in range(1, 3 * CHUNK):
         assert next(results).trees and number <= taken <= number + AHEAD * 2 * CHUNK
     assert taken % CHUNK == 0
+
+
+@pytest.mark.parametrize("jobs", [1, 2])
+def test_results_that_were_read_are_forgotten(parser: Parser, jobs: int) -> None:
+    forgotten: list[None] = []
+    most = read = 0
+    for result in parser.parse_many(repeat(["udon"], 500), n_jobs=jobs):
+        read += 1
+        weakref.finalize(result, forgotten.append, None)
+        most = max(most, read - len(forgotten))
+    assert read == 500 and most <= 2 * CHUNK
 
 
 @pytest.mark.parametrize("jobs", [1, 2])
