@@ -21,8 +21,8 @@ from tests.fuzz.commands import strict_json
 from tests.training.problems import small_config, small_problem, train_network
 from tests.training.runs import logs, model_bytes, run, write_treebank
 
-# L2 alone multiplies the weights by 1 - 30 * 0.1 = -2 at each of three steps an epoch.
-SLOWLY: dict[str, Any] = {"optimizer": "sgd", "learning_rate": 30.0, "l2": 0.1, "epochs": 60}
+# L2 alone multiplies the weights by 1 - 22 * 0.1 = -1.2 at each of three steps an epoch.
+SLOWLY: dict[str, Any] = {"optimizer": "sgd", "learning_rate": 22.0, "l2": 0.1, "epochs": 60}
 AT_ONCE: dict[str, Any] = {"optimizer": "sgd", "learning_rate": 1e30, "l2": 0.1}
 
 
@@ -53,7 +53,7 @@ def test_every_optimizer_stops(optimizer: str) -> None:
 
 
 def test_growth_without_overflow_is_divergence() -> None:
-    """The weights double at each step and exceed a million times the start after about 20 steps."""
+    """The weights grow at each step until the objective is a million times that of the start."""
     state = train(patience=60, **SLOWLY)
     assert state.diverged is not None
     assert np.isfinite(state.diverged["objective"]) and 3 <= state.diverged["epoch"] <= 8
@@ -117,7 +117,7 @@ def test_the_epochs_before_it_are_kept(tmp_path: Path, caplog: pytest.LogCapture
     assert report.diverged is not None and len(report.history) == report.diverged - 1
     assert 1 <= report.best_epoch < report.diverged
     assert f"diverged in epoch {report.diverged}" in caplog.text
-    assert "divide the learning rate by 10 (30 → 3)" in caplog.text
+    assert "divide the learning rate by 10 (22 → 2.2)" in caplog.text
     assert f"diverged in epoch              {report.diverged}" in report.format_table()
     assert_nothing_is_beyond_json(tmp_path / "model")
     seen = (tmp_path / "model" / "telemetry.jsonl").read_text().splitlines()

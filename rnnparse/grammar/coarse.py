@@ -3,7 +3,7 @@
 A coarse rule stands for all rules whose symbols have its categories (Charniak et al., "Multilevel
 Coarse-to-fine PCFG Parsing", HLT-NAACL 2006; Petrov & Klein, "Improved Inference for Unlexicalized
 Parsing", NAACL 2007). Its probability is that of the rules together, each weighted by the expected
-frequency of its parent. Links leave no node, so they are left out.
+frequency of its parent. Links within a coarse symbol leave no node, so they are left out.
 
 The same frequencies give the probability of a category next to a tag: the boundary estimates of
 Caraballo & Charniak, "New Figures of Merit for Best-First Probabilistic Chart Parsing"
@@ -126,7 +126,9 @@ def _project(
     pcfg: Pcfg, names: tuple[str, ...], of: np.ndarray, frequency: np.ndarray
 ) -> Pcfg:
     """The coarse rules, with the probabilities of the rules that each stands for."""
-    own = ~pcfg.link
+    parent, child = of[pcfg.unary].T
+    across = pcfg.link & (parent != child)  # other links stay within a new symbol
+    own = ~pcfg.link | across
     binary, of_binary = _merged(
         of[pcfg.binary], frequency[pcfg.binary[:, 0]] * np.exp(pcfg.binary_logp)
     )
@@ -138,18 +140,25 @@ def _project(
     np.add.at(total, unary[:, 0], of_unary)
     category = np.zeros(len(names), np.int32)
     category[of] = pcfg.category
-    # In a tree no category repeats along a unary chain.
-    other = category[unary[:, 0]] != category[unary[:, 1]]
+    # In a tree no category repeats along a unary chain, but links keep it.
+    link = category[unary[:, 0]] == category[unary[:, 1]]
+    kept = ~link | np.isin(_pairs(unary), _pairs(of[pcfg.unary[across]]))
     return Pcfg(
         symbols=names,
         categories=pcfg.categories,
         category=category,
         binary=binary,
         binary_logp=np.log(of_binary / total[binary[:, 0]]),
-        unary=unary[other],
-        unary_logp=np.log(of_unary / total[unary[:, 0]])[other],
-        link=np.zeros(int(other.sum()), np.bool_),
+        unary=unary[kept],
+        unary_logp=np.log(of_unary / total[unary[:, 0]])[kept],
+        link=link[kept],
     )
+
+
+def _pairs(rules: np.ndarray) -> np.ndarray:
+    """One number for each pair of symbols."""
+    numbers: np.ndarray = rules[:, 0].astype(np.int64) << 32 | rules[:, 1]
+    return numbers
 
 
 def _merged(rules: np.ndarray, mass: np.ndarray) -> tuple[np.ndarray, np.ndarray]:

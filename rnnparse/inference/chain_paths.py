@@ -30,7 +30,7 @@ def _chain_score(child, parent, chain_ptr, chain_parent, chain_logp):
 @njit(nogil=True)
 def _find_path(
     child, parent, goal, chain_ptr, chain_parent, chain_logp, up_ptr, up_parent, up_logp, up_link,
-    category, seen, path, rule, total,
+    category, seen, visited, path, rule, total,
 ):
     """Find the chain of the given log probability, depth first.
 
@@ -38,25 +38,26 @@ def _find_path(
 
     Args:
         goal: the log probability of the chain.
-        seen: scratch [categories], False.
+        seen, visited: scratch [categories] and [S], False.
         path, rule, total: scratch; `path` receives the symbols from `child` to `parent`.
 
     Returns:
-        The length of the path.
+        The length of the path; 0 if there is none.
     """
     depth, entered = 0, np.zeros(path.shape[0], np.bool_)
     path[0], rule[0], total[0] = child, up_ptr[child], 0.0
-    seen[category[child]] = True
-    while path[depth] != parent:
+    seen[category[child]], visited[child] = True, True
+    while depth >= 0 and path[depth] != parent:
         symbol, r = path[depth], rule[depth]
         if r == up_ptr[symbol + 1]:  # a dead end
             if entered[depth] or depth == 0:
                 seen[category[symbol]] = False
+            visited[symbol] = False
             depth -= 1
             continue
         rule[depth] += 1
         above, reached = up_parent[r], total[depth] + up_logp[r]
-        if not up_link[r] and seen[category[above]]:
+        if visited[above] or (not up_link[r] and seen[category[above]]):
             continue
         rest = _chain_score(above, parent, chain_ptr, chain_parent, chain_logp)
         if reached + rest < goal - TOLERANCE:
@@ -64,9 +65,9 @@ def _find_path(
         depth += 1
         path[depth], rule[depth], total[depth] = above, up_ptr[above], reached
         entered[depth] = not up_link[r]
-        seen[category[above]] = True
+        seen[category[above]], visited[above] = True, True
     for d in range(depth + 1):
-        seen[category[path[d]]] = False
+        seen[category[path[d]]], visited[path[d]] = False, False
     return depth + 1
 
 
@@ -76,7 +77,7 @@ def _paths(
     chain_ptr, chain_parent, chain_logp, up_ptr, up_parent, up_logp, up_link, category, coarse
 ):
     symbols = category.shape[0]
-    seen = np.zeros(category.max() + 1, np.bool_)
+    seen, visited = np.zeros(category.max() + 1, np.bool_), np.zeros(symbols, np.bool_)
     path, rule, total = np.empty(symbols + 1, np.int64), np.empty(symbols + 1, np.int64), np.empty(
         symbols + 1
     )
@@ -86,7 +87,7 @@ def _paths(
             parent = np.int64(chain_parent[u])
             length = _find_path(
                 child, parent, chain_logp[u], chain_ptr, chain_parent, chain_logp, up_ptr,
-                up_parent, up_logp, up_link, category, seen, path, rule, total,
+                up_parent, up_logp, up_link, category, seen, visited, path, rule, total,
             )
             via = grow(via, count + length)
             for d in range(1, length - 1):

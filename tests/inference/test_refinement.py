@@ -15,6 +15,7 @@ from rnnparse.grammar.grammar import Grammar
 from rnnparse.inference.best_trees import best_trees
 from rnnparse.inference.chart import cell_index, find_item
 from rnnparse.inference.cky import inside_chart, no_beam
+from rnnparse.inference.forest import candidate_tree
 from rnnparse.inference.hypergraph import EDGES
 from rnnparse.inference.rules import rule_arrays
 from rnnparse.inference.space import (
@@ -26,7 +27,7 @@ from rnnparse.inference.space import (
     coarse_search,
 )
 from tests.grammar.small import trees
-from tests.inference.brute import TooManyTrees, Twin
+from tests.inference.brute import TooManyTrees, Twin, as_tree
 from tests.inference.random_grammar import World, random_tests, worlds
 
 GO_ON = np.zeros(1, np.uint8)
@@ -106,18 +107,25 @@ def test_refined_inside_scores_are_at_most_those_of_the_exact_chart(world: World
 
 @random_tests
 @given(worlds(), st.sampled_from([0.5, 2.0, 5.0]), st.sampled_from([1.0, 4.0, math.inf]))
-def test_limits_leave_trees_of_the_grammar_with_their_own_scores(
-    world: World, margin: float, width: float
-) -> None:
-    pruned, _, glued = lists(world, Limits(margin, width, width, -math.inf), 20)
+def test_limits_leave_trees_of_the_grammar(world: World, margin: float, width: float) -> None:
+    grammar, rules, names = world.grammar(), rule_arrays(world.pcfg), world.pcfg.categories
     try:
-        best, _ = Twin(world.pcfg, world.emissions).best_trees()
+        best, glued = Twin(world.pcfg, world.emissions).best_trees()
     except TooManyTrees:
         assume(False)
-    assert not (glued and pruned)
-    assert pruned == sorted(pruned, reverse=True)
-    scores = np.array([score for score, _ in best])
-    assert all(np.abs(scores - score).min() < 1e-9 for score in pruned)
+    limits = Limits(margin, width, width, -math.inf)
+    coarse = coarse_search(grammar, rules)
+    space = PrunedSpace(sentence_of(world), rules, coarse, limits, GO_ON)
+    if space.best == -math.inf:
+        return
+    assert not glued
+    forest = best_trees(space, 20, len(names), grammar.heads.compile(names).arrays, GO_ON)
+    assert forest is not None
+    scores = {str(as_tree(content, names, world.tokens)): score for score, content in best}
+    for c, score in enumerate(forest.logp):
+        # A tree's best derivation may be outside the limits.
+        assert score <= scores[str(candidate_tree(forest, c, world.tokens, names))] + 1e-9
+    assert forest.logp.tolist() == sorted(forest.logp.tolist(), reverse=True)
 
 
 def small_coarse(grammar: Grammar) -> CoarseSearch:
