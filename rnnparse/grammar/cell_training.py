@@ -13,7 +13,7 @@ from rnnparse.grammar.cell_kernel import fit_cells, gold_scores
 from rnnparse.grammar.coarse import CoarseGrammar
 from rnnparse.grammar.coarse_tags import coarse_emissions, likeliest_tags
 from rnnparse.grammar.lexicon import Lexicon
-from rnnparse.trees.binarization import outward_order
+from rnnparse.trees.binarization import binarize
 from rnnparse.trees.cleaning import words
 from rnnparse.trees.heads import HeadTable
 from rnnparse.trees.node import is_tree
@@ -22,6 +22,7 @@ if TYPE_CHECKING:
     from nltk.tree import Tree
 
 MISSED = 0.005  # share of constituents in closed cells, of sentences not trained on
+LONGEST = 400  # tokens; the number of cells grows with the square of the length
 FEWEST = 1000  # constituents other than tokens and sentences; with fewer, no cell is closed
 
 
@@ -31,7 +32,8 @@ def estimate_closing(
     """Train the classifier; None if there are too few constituents.
 
     The threshold is the one at which classifiers trained on either half of the trees close the
-    cells of `MISSED` of the constituents of the other half.
+    cells of `MISSED` of the constituents of the other half. Sentences of more than `LONGEST` tokens
+    are left out.
 
     Args:
         trees: cleaned trees.
@@ -39,9 +41,12 @@ def estimate_closing(
         lexicon: tags their words.
         coarse: the coarse grammar.
     """
-    data = _Data.of(trees, heads, lexicon, coarse)
-    middle = len(trees) // 2
-    halves = data.part(0, middle), data.part(middle, len(trees))
+    short = [tree for tree in trees if len(words(tree)) <= LONGEST]
+    if not short:
+        return None
+    data = _Data.of(short, heads, lexicon, coarse)
+    middle = len(short) // 2
+    halves = data.part(0, middle), data.part(middle, len(short))
     scores = np.concatenate(
         [other.gold_scores(half.fitted()) for half, other in (halves, halves[::-1])]
     )
@@ -105,29 +110,19 @@ def _tags(tokens: list[str], lexicon: Lexicon, coarse: CoarseGrammar) -> np.ndar
 
 
 def _spanned_cells(tree: Tree, heads: HeadTable) -> np.ndarray:
-    """uint8: of each cell, whether a node of the binarized tree spans it."""
+    """uint8: of each cell, whether a node of the binarized tree spans it; trees may be deep."""
     n = len(words(tree))
     spanned = np.zeros(n * (n + 1) // 2, np.uint8)
-
-    def visit(node: Any, begin: int) -> int:
-        """Mark the cells below a node; returns the end of its span."""
-        if not is_tree(node):
-            return begin + 1
-        ends = [begin]
-        for child in node:
-            ends.append(visit(child, ends[-1]))
-        first, last = 0, len(node)
-        _mark(spanned, ends[first], ends[last])
-        if last > 2:
-            labels = [child.label() if is_tree(child) else child for child in node]
-            for side in outward_order(last, heads.find(node.label(), labels)):
-                first, last = (first + 1, last) if side == "left" else (first, last - 1)
-                _mark(spanned, ends[first], ends[last])
-        return ends[-1]
-
-    visit(tree, 0)
+    position = 0
+    # Each node is visited twice: with -1 before its children, and with its start after them.
+    pending: list[tuple[Any, int]] = [(binarize(tree, heads), -1)]
+    while pending:
+        node, start = pending.pop()
+        if start >= 0:
+            spanned[position * (position - 1) // 2 + position - 1 - start] = 1
+        elif is_tree(node):
+            pending.append((node, position))
+            pending.extend((child, -1) for child in reversed(node))
+        else:
+            position += 1
     return spanned
-
-
-def _mark(spanned: np.ndarray, begin: int, end: int) -> None:
-    spanned[end * (end - 1) // 2 + end - 1 - begin] = 1
