@@ -84,6 +84,53 @@ def _walk(
 
 
 @njit(nogil=True)
+def _walk_cell(
+    c, first, last, edges, vertices, score, maximum, outward, base, inside, top, below, mass, done,
+    path, taken, total,
+):
+    """Follow all unary chains of cell c; `done` receives c for each vertex at which one begins."""
+    for e in range(first, last):
+        bottom = np.int64(edges[e].left)
+        if edges[e].right < 0 and base[bottom] > NEG_INF and done[bottom] != c:
+            done[bottom] = c
+            _walk(
+                bottom, first, last, edges, vertices, score, maximum, outward, base, inside, top,
+                below, mass, path, taken, total,
+            )
+
+
+@njit(nogil=True)
+def _enter_base(
+    cell, first, last, edges, lex_ptr, lex_vertex, lex_logp, score, maximum, base, inside
+):
+    """Raise the base and inside scores of a cell by its tag states and binary edges."""
+    if cell.end - cell.start == 1 and not cell.glue:
+        for t in range(lex_ptr[cell.start], lex_ptr[cell.end]):
+            v = lex_vertex[t]
+            if v >= 0:
+                base[v] = _add(base[v], lex_logp[t] + score[v], maximum)
+                inside[v] = base[v]
+    for e in range(first, last):
+        edge = edges[e]
+        if edge.right >= 0:
+            whole = inside[edge.left] + inside[edge.right] + edge.logp + score[edge.parent]
+            base[edge.parent] = _add(base[edge.parent], whole, maximum)
+            inside[edge.parent] = base[edge.parent]
+
+
+@njit(nogil=True)
+def _push_down(first, last, edges, score, maximum, inside, top, below):
+    """Raise the outside scores of the children of a cell's binary edges."""
+    for e in range(first, last):
+        edge = edges[e]
+        if edge.right >= 0:
+            parent = np.int64(edge.parent)
+            here = _add(top[parent], below[parent], maximum) + edge.logp + score[parent]
+            top[edge.left] = _add(top[edge.left], here + inside[edge.right], maximum)
+            top[edge.right] = _add(top[edge.right], here + inside[edge.left], maximum)
+
+
+@njit(nogil=True)
 def inside_outside(graph, lex_ptr, lex_vertex, lex_logp, score, epsilon, maximum):
     """The scores of all vertices.
 
@@ -101,6 +148,7 @@ def inside_outside(graph, lex_ptr, lex_vertex, lex_logp, score, epsilon, maximum
     """
     size, cells, edges, vertices = graph.size[VERTICES], graph.cells, graph.edges, graph.vertices
     base, inside = np.full(size, NEG_INF), np.full(size, NEG_INF)
+    # Outside scores by what is above a vertex: a binary edge, or unary chains from the vertex on.
     top, below, mass = np.full(size, NEG_INF), np.full(size, NEG_INF), np.full(size, NEG_INF)
     path, taken, total = np.empty(LONGEST, np.int64), np.empty(LONGEST, np.int64), np.empty(LONGEST)
     done = np.full(size, -1, np.int64)
@@ -108,45 +156,23 @@ def inside_outside(graph, lex_ptr, lex_vertex, lex_logp, score, epsilon, maximum
         base[epsilon] = inside[epsilon] = 0.0
     for c in range(graph.size[CELLS] - 1, -1, -1):
         first, last = cells[c - 1].last if c > 0 else np.int64(0), cells[c].last
-        if cells[c].end - cells[c].start == 1 and not cells[c].glue:
-            for t in range(lex_ptr[cells[c].start], lex_ptr[cells[c].end]):
-                v = lex_vertex[t]
-                if v >= 0:
-                    base[v] = _add(base[v], lex_logp[t] + score[v], maximum)
-                    inside[v] = base[v]
-        for e in range(first, last):
-            edge = edges[e]
-            if edge.right >= 0:
-                whole = inside[edge.left] + inside[edge.right] + edge.logp + score[edge.parent]
-                base[edge.parent] = _add(base[edge.parent], whole, maximum)
-                inside[edge.parent] = base[edge.parent]
-        for e in range(first, last):
-            bottom = np.int64(edges[e].left)
-            if edges[e].right < 0 and base[bottom] > NEG_INF and done[bottom] < 0:
-                done[bottom] = c
-                _walk(
-                    bottom, first, last, edges, vertices, score, maximum, False, base, inside,
-                    top, below, mass, path, taken, total,
-                )
+        _enter_base(
+            cells[c], first, last, edges, lex_ptr, lex_vertex, lex_logp, score, maximum, base,
+            inside,
+        )
+        _walk_cell(
+            c, first, last, edges, vertices, score, maximum, False, base, inside, top, below, mass,
+            done, path, taken, total,
+        )
     top[0] = 0.0
     done[:] = -1
     for c in range(graph.size[CELLS]):
         first, last = cells[c - 1].last if c > 0 else np.int64(0), cells[c].last
-        for e in range(first, last):
-            bottom = np.int64(edges[e].left)
-            if edges[e].right < 0 and base[bottom] > NEG_INF and done[bottom] < 0:
-                done[bottom] = c
-                _walk(
-                    bottom, first, last, edges, vertices, score, maximum, True, base, inside, top,
-                    below, mass, path, taken, total,
-                )
-        for e in range(first, last):
-            edge = edges[e]
-            if edge.right >= 0:
-                parent = np.int64(edge.parent)
-                here = _add(top[parent], below[parent], maximum) + edge.logp + score[parent]
-                top[edge.left] = _add(top[edge.left], here + inside[edge.right], maximum)
-                top[edge.right] = _add(top[edge.right], here + inside[edge.left], maximum)
+        _walk_cell(
+            c, first, last, edges, vertices, score, maximum, True, base, inside, top, below, mass,
+            done, path, taken, total,
+        )
+        _push_down(first, last, edges, score, maximum, inside, top, below)
     for v in range(size):
         mass[v] = _add(mass[v], base[v] + top[v], maximum)
     return base, inside, mass
