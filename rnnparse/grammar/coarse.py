@@ -1,12 +1,13 @@
-"""The coarse grammar: a PCFG projected to its categories, for coarse-to-fine parsing.
+"""The coarse grammar: a PCFG projected to fewer symbols, for coarse-to-fine parsing.
 
-A coarse rule stands for all rules whose symbols have its categories (Charniak et al., "Multilevel
+A coarse symbol stands for all symbols of a category, or of an intermediate category with the same
+sisters, and a coarse rule for all rules over the symbols of its own (Charniak et al., "Multilevel
 Coarse-to-fine PCFG Parsing", HLT-NAACL 2006; Petrov & Klein, "Improved Inference for Unlexicalized
 Parsing", NAACL 2007). Its probability is that of the rules together, each weighted by the expected
 frequency of its parent. Links within a coarse symbol leave no node, so they are left out.
 
-The same frequencies give the probability of a category next to a tag: the boundary estimates of
-Caraballo & Charniak, "New Figures of Merit for Best-First Probabilistic Chart Parsing"
+The same frequencies give the probability of a coarse symbol next to a tag: the boundary estimates
+of Caraballo & Charniak, "New Figures of Merit for Best-First Probabilistic Chart Parsing"
 (Computational Linguistics 24, 1998).
 """
 
@@ -61,7 +62,7 @@ class CoarseGrammar:
 
 
 def coarse_grammar(pcfg: Pcfg, states: np.ndarray) -> CoarseGrammar:
-    """Project a grammar to its categories.
+    """Project a grammar to coarse symbols.
 
     Args:
         pcfg: the grammar.

@@ -8,25 +8,25 @@ from rnnparse.compiled import njit
 
 
 @njit(nogil=True)
-def coarse_emissions(lex_ptr, lex_symbol, lex_logp, category, state_weight):
+def coarse_emissions(lex_ptr, lex_symbol, lex_logp, coarse, state_weight):
     """The tags of each token with log P(word | tag), from its tag states.
 
     Args:
         lex_ptr [n+1], lex_symbol, lex_logp: see `rnnparse.grammar.Emissions`.
-        category [S], state_weight [S]: of each symbol; see `coarse.CoarseGrammar`.
+        coarse [S], state_weight [S]: of each symbol; see `coarse.CoarseGrammar`.
 
     Returns:
         The same three arrays for tags, in which each token has at most as many entries.
     """
     ptr, symbol = np.zeros_like(lex_ptr), np.empty_like(lex_symbol)
-    logp, mass = np.empty_like(lex_logp), np.zeros(category.max() + 1)
+    logp, mass = np.empty_like(lex_logp), np.zeros(coarse.max() + 1)
     count = 0
     for i in range(lex_ptr.shape[0] - 1):
         top = -np.inf
         for t in range(lex_ptr[i], lex_ptr[i + 1]):
             top = max(top, lex_logp[t] + state_weight[lex_symbol[t]])
         for t in range(lex_ptr[i], lex_ptr[i + 1]):
-            tag = category[lex_symbol[t]]
+            tag = coarse[lex_symbol[t]]
             if mass[tag] == 0.0:
                 symbol[count] = tag
                 count += 1

@@ -8,9 +8,10 @@ from __future__ import annotations
 import numpy as np
 
 from rnnparse.compiled import njit
+from rnnparse.grammar.pcfg import Pcfg
 from rnnparse.inference.arrays import grow
 from rnnparse.inference.chart import NEG_INF
-from rnnparse.inference.rules import RuleArrays, chain_offsets
+from rnnparse.inference.rules import RuleArrays
 from rnnparse.threads import apart
 
 TOLERANCE = 1e-9  # for sums in another order
@@ -78,9 +79,8 @@ def _paths(
 ):
     symbols = category.shape[0]
     seen, visited = np.zeros(category.max() + 1, np.bool_), np.zeros(symbols, np.bool_)
-    path, rule, total = np.empty(symbols + 1, np.int64), np.empty(symbols + 1, np.int64), np.empty(
-        symbols + 1
-    )
+    path, rule = np.empty(symbols + 1, np.int64), np.empty(symbols + 1, np.int64)
+    total = np.empty(symbols + 1)
     ptr, via, count = np.zeros(chain_parent.shape[0] + 1, np.int64), np.empty(1024, np.int32), 0
     for child in range(symbols):
         for u in range(chain_ptr[child], chain_ptr[child + 1]):
@@ -100,28 +100,28 @@ def _paths(
 
 
 def chain_paths(
-    rules: RuleArrays, unary: np.ndarray, logp: np.ndarray, link: np.ndarray, coarse: np.ndarray
+    rules: RuleArrays, chain_ptr: np.ndarray, grammar: Pcfg, coarse: np.ndarray
 ) -> tuple[np.ndarray, np.ndarray]:
     """The coarse symbols between the ends of each chain of `rules.closure_parent`.
 
     Args:
-        rules: the rule arrays of a grammar.
-        unary [U, 2], logp [U], link [U]: its unary rules, sorted by child; see `Pcfg`.
+        rules: the rule arrays of the grammar.
+        chain_ptr [S+1] int64: its `chain_offsets`.
+        grammar: the grammar.
         coarse [S] int32: the coarse symbol of each symbol.
 
     Returns:
         Offsets by chain (int64), and the coarse symbols (int32) other than those of the ends.
     """
-    parent, child = unary.T
-    ptr = np.searchsorted(child, np.arange(len(rules.category) + 1)).astype(np.int64)
+    parent, child = grammar.unary.T
     paths: tuple[np.ndarray, np.ndarray] = _paths(
-        chain_offsets(rules),
+        chain_ptr,
         rules.closure_parent.astype(np.int64),
         rules.closure_logp,
-        ptr,
+        np.searchsorted(child, np.arange(len(coarse) + 1)).astype(np.int64),
         parent.astype(np.int64),
-        logp,
-        link,
+        grammar.unary_logp,
+        grammar.link,
         rules.category,
         coarse,
     )

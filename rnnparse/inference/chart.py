@@ -86,6 +86,17 @@ def find_item(cell_ptr, symbol, cell, wanted):
 
 
 @njit(nogil=True)
+def lexical_items(chart, sentence):
+    """int64: the item of each tag state of a `Sentence` in a `Chart` without a beam."""
+    items = np.empty(sentence.symbol.shape[0], np.int64)
+    for i in range(sentence.ptr.shape[0] - 1):
+        cell = cell_index(i, i + 1)
+        for t in range(sentence.ptr[i], sentence.ptr[i + 1]):
+            items[t] = find_item(chart.cell_ptr, chart.symbol, cell, sentence.symbol[t])
+    return items
+
+
+@njit(nogil=True)
 def new_column(symbols, width):
     """An empty column over the positions 0..width-1."""
     return Column(

@@ -29,7 +29,8 @@ EDGE = np.dtype(
         ("left", np.int32),
         ("right", np.int32),  # -1 in a unary edge
         ("next", np.int32),  # of a unary edge, another one above the same child, or -1
-        ("rule", np.int32),  # number in `RuleArrays.binary` or `.unary`
+        # Number in `RuleArrays.unary` or `.binary`, or after refinement in `RuleClasses.rule`:
+        ("rule", np.int32),
         ("link", np.bool_),
     ],
     align=True,

@@ -111,6 +111,35 @@ def unary_edges(
 
 
 @njit(nogil=True)
+def keep_binary(
+    parent, left, right, here, of_left, of_right, logp, rule, symbol, category, partial,
+    vertex_of, vertices, edges, size,
+):
+    """Add a binary edge and push outside scores to its children.
+
+    Args:
+        parent: the vertex.
+        left, right: the items of the children.
+        here: the parent's outside score plus the rule's log probability.
+        of_left, of_right: the inside scores of the children.
+        logp, rule: of the edge.
+
+    Returns:
+        Whether there was room.
+    """
+    if size[EDGES] == edges.shape[0] or size[VERTICES] + 2 > vertices.shape[0]:
+        return False
+    one, _ = reach(
+        left, here + of_right, symbol, category, partial, vertex_of, vertices, size
+    )
+    other, _ = reach(
+        right, here + of_left, symbol, category, partial, vertex_of, vertices, size
+    )
+    add_edge(edges, size, logp, parent, one, other, rule, False)
+    return True
+
+
+@njit(nogil=True)
 def _binary_edges(
     threshold, symbol, slot, slots, left_score, left_item, score, right_item, low, high, width,
     left_ptr, left, binary, category, partial, alive, vertex_of, vertices, edges, size,
@@ -136,19 +165,12 @@ def _binary_edges(
                     if here + one + other < threshold:
                         pruned |= one + other > NEG_INF
                         continue
-                    if size[EDGES] == edges.shape[0] or size[VERTICES] + 2 > vertices.shape[0]:
+                    if not keep_binary(
+                        v, left_item[start + k], right_item[b * width + k], here, one, other,
+                        binary[r].logp, r, symbol, category, partial, vertex_of, vertices, edges,
+                        size,
+                    ):
                         return False, pruned
-                    left_vertex, _ = reach(
-                        left_item[start + k], here + other, symbol, category, partial, vertex_of,
-                        vertices, size,
-                    )
-                    right_vertex, _ = reach(
-                        right_item[b * width + k], here + one, symbol, category, partial,
-                        vertex_of, vertices, size,
-                    )
-                    add_edge(
-                        edges, size, binary[r].logp, v, left_vertex, right_vertex, r, False
-                    )
     return True, pruned
 
 

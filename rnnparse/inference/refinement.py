@@ -17,8 +17,14 @@ import numpy as np
 
 from rnnparse.compiled import njit
 from rnnparse.inference.chart import NEG_INF, cell_index
-from rnnparse.inference.hypergraph import CELLS, EDGES, VERTICES, add_edge, end_cell, with_room
-from rnnparse.inference.pruning import list_alive, push_unary, reach, room_after, unary_edges
+from rnnparse.inference.hypergraph import CELLS, EDGES, VERTICES, end_cell, with_room
+from rnnparse.inference.pruning import (
+    keep_binary,
+    list_alive,
+    push_unary,
+    room_after,
+    unary_edges,
+)
 
 
 class Members(NamedTuple):
@@ -259,17 +265,11 @@ def _binary_edges(
                 if here + one + other < threshold:
                     pruned |= one + other > NEG_INF
                     continue
-                if size[EDGES] == edges.shape[0] or size[VERTICES] + 2 > vertices.shape[0]:
+                if not keep_binary(
+                    v, below + left[x].left, beside + rule[r].right, here, one, other,
+                    rule[r].logp, r, symbol, category, partial, vertex_of, vertices, edges, size,
+                ):
                     return False, pruned
-                left_vertex, _ = reach(
-                    below + left[x].left, here + other, symbol, category, partial, vertex_of,
-                    vertices, size,
-                )
-                right_vertex, _ = reach(
-                    beside + rule[r].right, here + one, symbol, category, partial, vertex_of,
-                    vertices, size,
-                )
-                add_edge(edges, size, rule[r].logp, v, left_vertex, right_vertex, r, False)
     return True, pruned
 
 

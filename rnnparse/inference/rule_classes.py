@@ -8,26 +8,26 @@ import numpy as np
 
 from rnnparse.grammar.pcfg import Pcfg
 from rnnparse.inference.chain_paths import chain_paths
-from rnnparse.inference.rules import RuleArrays, chain_offsets
+from rnnparse.inference.rules import LEFT, RuleArrays, chain_offsets
 
-LEFT_GROUP = np.dtype([("first", np.int64), ("left", np.int64)], align=True)
 CLASS_RULE = np.dtype([("logp", np.float64), ("parent", np.int32), ("right", np.int32)], align=True)
 
-class RuleClasses(NamedTuple):
-    """Binary rules over S symbols of N categories, grouped by the coarse rule and the left child.
 
-    Within a group, a symbol is given by its place among the symbols of its category.
+class RuleClasses(NamedTuple):
+    """Binary rules over S symbols, grouped by their coarse rule over N symbols and the left child.
+
+    Within a group, a symbol is given by its place among those of its coarse symbol.
     """
 
     coarse: np.ndarray  # [S] int32: the coarse symbol of each symbol
-    symbol_ptr: np.ndarray  # [N+1] int64: symbols by category
+    symbol_ptr: np.ndarray  # [N+1] int64: symbols by coarse symbol
     symbol: np.ndarray  # [S] int32
     place: np.ndarray  # [S] int32: of each symbol
     left_ptr: np.ndarray  # int64: groups by coarse rule, in the order of `RuleArrays.binary`
-    left: np.ndarray  # LEFT_GROUP: the left child, and its first rule; one more ends the list
+    left: np.ndarray  # LEFT: the left child, and its first rule; one more ends the list
     rule: np.ndarray  # [R] CLASS_RULE
     chain_ptr: np.ndarray  # [S+1] int64: chains in `RuleArrays.closure_parent` by the symbol below
-    via_ptr: np.ndarray  # int64: by chain, the categories that it passes through
+    via_ptr: np.ndarray  # int64: by chain, the coarse symbols that it passes through
     via: np.ndarray  # int32
 
 
@@ -37,19 +37,20 @@ def rule_classes(grammar: Pcfg, rules: RuleArrays, coarse: Pcfg, of: np.ndarray)
     Args:
         grammar: the grammar.
         rules: its rule arrays.
-        coarse: the grammar projected to its categories.
+        coarse: the grammar projected to coarse symbols.
+        of [S] int32: the coarse symbol of each symbol.
     """
-    size, category = len(coarse.symbols), of
-    symbol = np.argsort(category, kind="stable").astype(np.int32)
-    symbol_ptr = np.searchsorted(category[symbol], np.arange(size + 1)).astype(np.int64)
+    size = len(coarse.symbols)
+    symbol = np.argsort(of, kind="stable").astype(np.int32)
+    symbol_ptr = np.searchsorted(of[symbol], np.arange(size + 1)).astype(np.int64)
     place = np.empty(len(symbol), np.int32)
-    place[symbol] = np.arange(len(symbol)) - symbol_ptr[category[symbol]]
+    place[symbol] = np.arange(len(symbol)) - symbol_ptr[of[symbol]]
 
     def key(binary: np.ndarray) -> np.ndarray:
         parent, left, right = binary.astype(np.int64).T
         return (parent * size + left) * size + right
 
-    coarse_rule = np.searchsorted(np.sort(key(coarse.binary)), key(category[grammar.binary]))
+    coarse_rule = np.searchsorted(np.sort(key(coarse.binary)), key(of[grammar.binary]))
     places = place[grammar.binary]
     order = np.lexsort((places[:, 0], places[:, 2], places[:, 1], coarse_rule))
     rule = np.zeros(len(order), CLASS_RULE)
@@ -57,10 +58,11 @@ def rule_classes(grammar: Pcfg, rules: RuleArrays, coarse: Pcfg, of: np.ndarray)
     rule["parent"], rule["right"] = places[order, 0], places[order, 2]
     pairs = coarse_rule[order] * len(symbol) + places[order, 1]
     distinct, first = np.unique(pairs, return_index=True)
-    left = np.zeros(len(distinct) + 1, LEFT_GROUP)
+    left = np.zeros(len(distinct) + 1, LEFT)
     left["left"][:-1] = distinct % len(symbol)
     left["first"] = np.append(first, len(order))
     left_ptr = np.searchsorted(distinct // len(symbol), np.arange(len(coarse.binary) + 1))
+    chain_ptr = chain_offsets(rules)
     return RuleClasses(
         of,
         symbol_ptr,
@@ -69,6 +71,6 @@ def rule_classes(grammar: Pcfg, rules: RuleArrays, coarse: Pcfg, of: np.ndarray)
         left_ptr.astype(np.int64),
         left,
         rule,
-        chain_offsets(rules),
-        *chain_paths(rules, grammar.unary, grammar.unary_logp, grammar.link, of),
+        chain_ptr,
+        *chain_paths(rules, chain_ptr, grammar, of),
     )

@@ -13,13 +13,12 @@ from typing import NamedTuple, Protocol
 
 import numpy as np
 
-from rnnparse.compiled import njit
 from rnnparse.grammar.cell_kernel import cell_scores
 from rnnparse.grammar.coarse import coarse_grammar
 from rnnparse.grammar.coarse_tags import coarse_emissions, likeliest_tags
 from rnnparse.grammar.grammar import Grammar
 from rnnparse.grammar.lexicon import Emissions
-from rnnparse.inference.chart import NEG_INF, cell_index, find_item
+from rnnparse.inference.chart import NEG_INF, cell_index, find_item, lexical_items
 from rnnparse.inference.cky import inside_chart, no_beam
 from rnnparse.inference.figure_of_merit import Neighbours, boundary_beam
 from rnnparse.inference.glue import glue_graph, glue_scores
@@ -85,7 +84,7 @@ class ExactSpace:
         n = len(sentence.ptr) - 1
         self.sentence, self._rules = sentence, rules
         self._chart = chart = inside_chart(n, *sentence, rules, no_beam(), stop)
-        self.lexical = _lexical_items(chart, sentence)
+        self.lexical = lexical_items(chart, sentence)
         self._root = int(find_item(chart.cell_ptr, chart.symbol, cell_index(0, n), rules.root))
         self.glued = self._root < 0
         self._glue = glue_scores(n, chart, rules, stop) if self.glued else np.empty(0)
@@ -174,7 +173,7 @@ class PrunedSpace:
     ) -> None:
         self.sentence, self._rules, self._classes = sentence, rules, coarse.classes
         self.coarse, cell_ptr = _coarse_graph(sentence, coarse, limits, stop, most)
-        if self.coarse.size[EDGES] > most:
+        if self.coarse.size[EDGES] > most and len(sentence.ptr) > 2:  # a token cannot be divided
             raise OverBudget
         self.refined = refine(self.coarse, cell_ptr, sentence, rules, coarse.classes, stop)
         self.lexical = self.refined.lexical
@@ -209,14 +208,3 @@ def _coarse_graph(
         threshold = max(float(chart.inside[root]) - limits.margin, LOWEST)
         graph, _ = prune(n, chart, coarse.rules, graph, threshold, stop, most)
     return graph, chart.cell_ptr
-
-
-@njit(nogil=True)
-def _lexical_items(chart, sentence):  # type: ignore[no-untyped-def]  # numba infers the types
-    """int64: the item of each tag state in an exact chart."""
-    items = np.empty(sentence.symbol.shape[0], np.int64)
-    for i in range(sentence.ptr.shape[0] - 1):
-        cell = cell_index(i, i + 1)
-        for t in range(sentence.ptr[i], sentence.ptr[i + 1]):
-            items[t] = find_item(chart.cell_ptr, chart.symbol, cell, sentence.symbol[t])
-    return items
