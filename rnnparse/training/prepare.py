@@ -15,7 +15,7 @@ from rnnparse.grammar.grammar import Grammar, estimate
 from rnnparse.grammar.pcfg import category_names
 from rnnparse.grammar.unknown import WordVectors
 from rnnparse.inference.decoder import Decoder, Parse
-from rnnparse.inference.forest import Forest, ForestBuilder, nodes_of
+from rnnparse.inference.forest import Forest, ForestBuilder, forest_of
 from rnnparse.inference.search import Search
 from rnnparse.losses.cost import candidate_spans, labelled_spans, span_costs
 from rnnparse.models.category_pairs import CategoryPairs
@@ -230,7 +230,7 @@ def _targets(lists: Lists, trees: Sequence[Tree], best: list[int] | None) -> Ite
     """The targets as forests of one tree each: the given candidates, or the gold trees."""
     if best is not None:
         for parse, candidate in zip(lists.train, best, strict=True):
-            yield one_tree(parse.forest, candidate)
+            yield forest_of(parse.forest, [candidate])
         return
     for tree in trees:
         builder = ForestBuilder(lists.grammar.pcfg.categories, lists.grammar.heads)
@@ -290,20 +290,3 @@ def _example(
         [(number[label], start, end) for label, start, end in labelled_spans(tree)], np.int32
     ).reshape(-1, 3)
     return forest, gold, span_costs(forest, spans, counted)
-
-
-def one_tree(forest: Forest, candidate: int) -> Forest:
-    """A forest of one candidate only."""
-    nodes = np.array(nodes_of(forest, candidate))
-    place = np.full(len(forest.cat), -1, np.int32)
-    place[nodes] = np.arange(len(nodes))
-    left, right = forest.left[nodes], forest.right[nodes]
-    return Forest(
-        forest.cat[nodes],
-        np.where(left >= 0, place[left], -1).astype(np.int32),
-        np.where(right >= 0, place[right], -1).astype(np.int32),
-        forest.start[nodes],
-        forest.end[nodes],
-        np.array([len(nodes) - 1], np.int32),
-        forest.logp[candidate : candidate + 1],
-    )

@@ -16,7 +16,7 @@ from rnnparse.evaluation import evaluate
 from rnnparse.grammar.grammar import estimate
 from rnnparse.grammar.unknown import WordVectors
 from rnnparse.inference.decoder import Decoder, Parse
-from rnnparse.inference.forest import Forest, candidate_tree
+from rnnparse.inference.forest import Forest, candidate_tree, forest_of
 from rnnparse.losses.cost import structured_cost
 from rnnparse.models.forest_dataset import ForestDataset
 from rnnparse.models.forest_file import ForestFile
@@ -30,7 +30,6 @@ from rnnparse.training.prepare import (
     head_table,
     make_lists,
     make_problem,
-    one_tree,
 )
 from rnnparse.trees.binarization import binarize
 from rnnparse.trees.cleaning import words
@@ -107,12 +106,12 @@ def test_the_best_candidate_may_be_the_target() -> None:
     assert below > 0
 
 
-def test_one_tree_is_the_tree_alone() -> None:
+def test_a_forest_of_one_candidate_is_its_tree_alone() -> None:
     lists, _ = lists_and_problem()
     names = lists.grammar.pcfg.categories
     for parse, gold in zip(lists.train[:10], trees(10), strict=True):
         for k, tree in enumerate(candidates(parse.forest, gold, lists)):
-            alone = one_tree(parse.forest, k)
+            alone = forest_of(parse.forest, [k])
             assert candidate_tree(alone, 0, words(gold), names) == tree
             # Every node belongs to the tree, and children stand before their parents.
             assert len(alone.cat) == len(list(binarize(tree, lists.grammar.heads).subtrees()))
@@ -174,7 +173,8 @@ def test_every_node_has_the_weights_of_its_key() -> None:
     for i, gold in enumerate(trees(COUNT)):
         forest, place, _ = _example(lists.train[i].forest, gold, lists.grammar)
         a, b = store.node_offsets[i : i + 2]
-        alone = one_tree(replace(forest, cat=np.arange(len(forest.cat), dtype=np.int32)), place)
+        numbered = replace(forest, cat=np.arange(len(forest.cat), dtype=np.int32))
+        alone = forest_of(numbered, [place])
         used = store.key[a:b][alone.cat]
         rows = Counter(names[row] for row in used if row >= 0)
         expected: Counter[str] = Counter()
