@@ -68,38 +68,22 @@ def in_order(
         MemoryError: no thread can be started.
     """
     threads = job_count(n_jobs)
+    ahead = 1 if threads == 1 else AHEAD * threads
     team, finished = _Team(threads), False
+    pending: deque[Future[Result]] = deque()
+    failure: list[Exception] = []
     try:
-        submit = functools.partial(team.submit, function)
-        yield from ordered(submit, items, 1 if threads == 1 else AHEAD * threads)
+        for item in _until_failure(items, failure):
+            pending.append(team.submit(function, item))
+            if len(pending) >= ahead:
+                yield pending.popleft().result()
+        while pending:
+            yield pending.popleft().result()
+        if failure:
+            raise failure[0]
         finished = True
     finally:
         team.dismiss(0.0 if finished else PATIENCE)
-
-
-def ordered(
-    submit: Callable[[Item], Future[Result]], items: Iterable[Item], ahead: int
-) -> Iterator[Result]:
-    """Yield the results of futures in the order of the items.
-
-    Args:
-        submit: begins the work on an item.
-        items: taken as results are.
-        ahead: how many items are submitted before the oldest result is awaited.
-
-    Raises:
-        Exceptions of futures and of `items`, after the results before them.
-    """
-    pending: deque[Future[Result]] = deque()
-    failure: list[Exception] = []
-    for item in _until_failure(items, failure):
-        pending.append(submit(item))
-        if len(pending) >= ahead:
-            yield pending.popleft().result()
-    while pending:
-        yield pending.popleft().result()
-    if failure:
-        raise failure[0]
 
 
 def _until_failure(items: Iterable[Item], failure: list[Exception]) -> Iterator[Item]:
