@@ -156,7 +156,7 @@ def _load(function: bytes) -> Any:
         with contextlib.suppress(ImportError):
             import rnnparse._tensorflow  # noqa: F401  first, as it imports TensorFlow quietly
     try:
-        return pickle.loads(function)
+        return pickle.loads(function)  # which the driver's `Study` pickled
     except Exception as error:
         raise StudyError(
             f"workers cannot load the trial function: {type(error).__name__}: {error}"
