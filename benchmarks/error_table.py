@@ -40,6 +40,10 @@ class GoldTagged:
     def __init__(self, lexicon: Lexicon, category: np.ndarray, wanted: Sequence[int]) -> None:
         self._lexicon, self._category, self._wanted = lexicon, category, wanted
 
+    def states(self) -> np.ndarray:
+        """Those of the lexicon; `Grammar` checks them."""
+        return self._lexicon.states()
+
     def emissions(self, tokens: Sequence[str]) -> Emissions:
         """Those of the lexicon, without states of other tags where a word is unknown."""
         emissions = self._lexicon.emissions(tokens)
