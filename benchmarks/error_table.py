@@ -18,6 +18,7 @@ from __future__ import annotations
 import argparse
 import sys
 from collections.abc import Iterator, Sequence
+from copy import copy
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -87,8 +88,7 @@ class Bench:
         number = {name: c for c, name in enumerate(self.names)}
         wanted = [number.get(tag, -1) for tag in tags(tree)]
         lexicon: Any = GoldTagged(self.parser.grammar.lexicon, pcfg.category, wanted)
-        decoder = Decoder.__new__(Decoder)
-        decoder.__dict__ |= vars(self.decoder)
+        decoder = copy(self.decoder)
         decoder.grammar = replace(self.parser.grammar, lexicon=lexicon)
         return decoder
 
