@@ -23,7 +23,8 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import NamedTuple, TextIO
 
-from rnnparse.trees import clean, read_trees, words
+from rnnparse.training import load_clean
+from rnnparse.trees import words
 from rnnparse.trees.brackets import unescape_token
 
 PROGRAM = [sys.executable, "-m", "rnnparse"]
@@ -60,8 +61,8 @@ def children(process: int) -> list[int]:
 
 def varied(treebank: str, count: int) -> Iterator[list[str]]:
     """Sentences of a treebank, over and over, each with a new word."""
-    trees = filter(None, map(clean, read_trees(treebank)))
-    short = [words(tree) for tree in trees if SHORTEST <= len(tree.leaves()) <= LONGEST]
+    sentences = map(words, load_clean(treebank))
+    short = [tokens for tokens in sentences if SHORTEST <= len(tokens) <= LONGEST]
     rng = random.Random(0)
     for number, sentence in enumerate(itertools.islice(itertools.cycle(short), count)):
         tokens = [unescape_token(token) for token in sentence]

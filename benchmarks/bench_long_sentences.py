@@ -25,7 +25,8 @@ import sys
 import time
 
 import rnnparse
-from rnnparse.trees import clean, read_trees
+from rnnparse.training import load_clean
+from rnnparse.trees import words
 
 KINDS = ("joined", "commas", "numbers")
 
@@ -34,12 +35,11 @@ def tokens_of(kind: str, treebank: str, length: int) -> list[str]:
     """A sentence of `length` tokens; the treebank is repeated if it is too short."""
     if kind == "numbers":
         return [str(number) for number in range(1, length + 1)]
-    trees = [tree for tree in map(clean, read_trees(treebank)) if tree is not None]
-    words = [word for tree in trees for word in tree.leaves()]
-    words = (words * -(-length // len(words)))[:length]
+    tokens = [token for tree in load_clean(treebank) for token in words(tree)]
+    tokens = (tokens * -(-length // len(tokens)))[:length]
     if kind == "commas":
-        words = ["," if word == "." else word for word in words[:-1]] + ["."]
-    return words
+        tokens = ["," if token == "." else token for token in tokens[:-1]] + ["."]
+    return tokens
 
 
 def peak() -> float:
