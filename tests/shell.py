@@ -64,8 +64,9 @@ def run_shell(
                 message, streams, _, _ = socket.recv_fds(here, 1 << 16, 3)
                 if not message:  # the shell has ended, and with it all that it began
                     break
-                with _process(*json.loads(message)[:1], streams):
-                    status = _status(json.loads(message)[1:])
+                place, *arguments = json.loads(message)
+                with _process(place, streams):
+                    status = _status(arguments)
                 here.send(str(status).encode())
         shell.wait()
         for stream in (out, err):
