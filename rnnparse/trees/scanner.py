@@ -43,7 +43,7 @@ class TreeScanner:
         path: name of the file in messages.
         tree_type: type of the trees, `Node` or NLTK's `Tree`.
         lemmas: whether to skip a lemma after a word.
-        keep_empty: whether trees without words are returned as `Tree("", [])`.
+        keep_empty: whether trees without words are returned as `tree_type("", [])`.
 
     Attributes:
         empty_trees: positions of trees without words, which are skipped.
