@@ -11,12 +11,12 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from rnnparse.executors import check_backend
+from rnnparse.given_trees import cleaned_tree, forest_of_trees
 from rnnparse.inference.decoder import Decoder
-from rnnparse.inference.forest import Forest, ForestBuilder
+from rnnparse.inference.forest import Forest
 from rnnparse.inference.posteriors import Bracket
 from rnnparse.inference.search import Search
 from rnnparse.input_sentences import (
-    require_tree,
     require_trees,
     sentence_iterator,
     sentence_tokens,
@@ -29,10 +29,8 @@ from rnnparse.models.scorer import Scorer
 from rnnparse.parse_results import NodeScore, ParseResult, ScoredTree
 from rnnparse.ranking import Ranking, Read, results
 from rnnparse.trees.binarization import binarize, post_order_labels
-from rnnparse.trees.brackets import unescape_token
-from rnnparse.trees.cleaning import clean, words
+from rnnparse.trees.cleaning import words
 from rnnparse.trees.node import Node
-from rnnparse.trees.style import AS_GIVEN
 
 if TYPE_CHECKING:
     from nltk.tree import Tree
@@ -106,7 +104,11 @@ class Parser(Model):
         from nltk.tree import Tree
 
         wanted = self.candidates if n_best is None else whole_number(n_best, "n_best")
-        return list(self._parse(sentence, wanted, max(wanted, self.candidates), "cvg", Tree).trees)
+        read = self._read(sentence)
+        if isinstance(read, Exception):
+            raise read
+        ranking = self._rank(read[1], wanted, max(wanted, self.candidates), "cvg")
+        return list(ranking.result(*read, self.grammar.pcfg.categories, Tree).trees)
 
     def parse_many(
         self,
@@ -171,7 +173,6 @@ class Parser(Model):
         wanted, threads = whole_number(n_best, "n_best"), whole_number(n_jobs, "n_jobs", -1)
         listed = self.candidates if candidates is None else whole_number(candidates, "candidates")
         listed = max(wanted, listed) if scorer == "cvg" else wanted
-
         check_backend(backend, threads, address)
         names = self.grammar.pcfg.categories
         return results(
@@ -208,16 +209,6 @@ class Parser(Model):
         """
         for result in self.parse_many(sents, n_best=self.candidates, errors="raise"):
             yield (scored.tree for scored in result.trees)
-
-    def _parse(
-        self, sentence: Any, n_best: int, candidates: int, scorer: str, tree_type: type
-    ) -> ParseResult:
-        """The result of one sentence."""
-        read = self._read(sentence)
-        if isinstance(read, Exception):
-            raise read
-        ranking = self._rank(read[1], n_best, candidates, scorer)
-        return ranking.result(*read, self.grammar.pcfg.categories, tree_type)
 
     def _read(self, sentence: Any) -> Read:
         """The tokens of a sentence and their escaped forms, or why it has none."""
@@ -292,7 +283,7 @@ class Parser(Model):
         Raises:
             As `score`.
         """
-        cleaned = _cleaned(require_tree(tree))
+        cleaned = cleaned_tree(tree)
         spans = labelled_spans(cleaned)
         chance = {(b.label, b.start, b.end): b.probability for b in self.marginals(words(cleaned))}
         return sum(chance.get(span, 0.0) for span in spans) / len(spans) if spans else 1.0
@@ -308,7 +299,7 @@ class Parser(Model):
             TreebankError: a preterminal has more than one child, or a phrase mixes words and
                 phrases.
         """
-        forest, tokens, _ = self._forest_of([_cleaned(tree)])
+        forest, tokens, _ = forest_of_trees([cleaned_tree(tree)], self.grammar)
         return float(self._rnn_scores(forest, tokens)[0])
 
     def score_nodes(self, tree: Tree) -> list[NodeScore]:
@@ -320,8 +311,8 @@ class Parser(Model):
         Raises:
             As `score`.
         """
-        cleaned = _cleaned(tree)
-        forest, tokens, _ = self._forest_of([cleaned])
+        cleaned = cleaned_tree(tree)
+        forest, tokens, _ = forest_of_trees([cleaned], self.grammar)
         batch, place = self._store(forest, tokens).batch_with_nodes([0])
         scores = self._scorer.node_scores(batch)[place]
         # A forest of one tree has its nodes in post-order.
@@ -340,7 +331,8 @@ class Parser(Model):
             TreebankError: as `score`.
         """
         trees = require_trees(trees)
-        forest, tokens, places = self._forest_of([_cleaned(tree) for tree in trees])
+        cleaned = [cleaned_tree(tree) for tree in trees]
+        forest, tokens, places = forest_of_trees(cleaned, self.grammar)
         scores = self._rnn_scores(forest, tokens)
         ranked = [
             ScoredTree(tree, float(scores[p]), None, float(scores[p]))
@@ -350,22 +342,10 @@ class Parser(Model):
 
     def embed(self, tree: Tree) -> np.ndarray:
         """The vector of a tree's root, float32 [n]; errors as for `score`."""
-        forest, tokens, _ = self._forest_of([_cleaned(tree)])
+        forest, tokens, _ = forest_of_trees([cleaned_tree(tree)], self.grammar)
         batch, node = self._store(forest, tokens).batch_with_nodes([0])
         vectors = self._scorer.node_vectors(batch)
         return np.asarray(vectors[node[forest.root[0]]])
-
-    def _forest_of(self, trees: Sequence[Tree]) -> tuple[Forest, list[str], list[int]]:
-        """A forest of cleaned trees, its tokens, and the candidate number of each tree."""
-        if not trees:
-            raise ValueError("expected at least one tree")
-        tokens = words(trees[0])
-        written = [unescape_token(token) for token in tokens]
-        if any([unescape_token(word) for word in words(tree)] != written for tree in trees):
-            raise ValueError("trees of one sentence must have the same words")
-        builder = ForestBuilder(self.grammar.pcfg.categories, self.grammar.heads)
-        places = [builder.add(tree, 0.0) for tree in trees]
-        return builder.forest(), tokens, places
 
     def as_nltk(self) -> NltkParser:
         """This parser with NLTK's interface: `parse`, `parse_sents`, `parse_all`, `parse_one`."""
@@ -426,10 +406,3 @@ def parse_nodes(
     return parser._parse_many(
         sentences, Node, n_best, None, scorer, n_jobs, "keep", backend, address
     )
-
-
-def _cleaned(tree: Tree) -> Tree:
-    cleaned = clean(require_tree(tree), AS_GIVEN)
-    if cleaned is None:
-        raise ValueError("the tree has no words")
-    return cleaned

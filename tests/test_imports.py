@@ -22,7 +22,7 @@ _KERAS = {"_keras_compat", "_tensorflow"}
 _MODELS = _GRAMMAR | _KERAS | {"config", "inference", "models", "losses", "optim"}
 _PARSER = _MODELS | {
     *("folders", "input_sentences", "model_folder", "nltk_parser", "parse_results", "parser"),
-    *("executors", "ranking"),
+    *("executors", "given_trees", "ranking"),
 }
 _TELEMETRY = _KERAS | {"compiled", "files", "json_text", "telemetry", "threads"}
 _TRAINING = _PARSER | _TELEMETRY | {"config", "divergence", "evaluation", "training"}
@@ -52,6 +52,7 @@ ALLOWED = {
     "optim": _KERAS | {"optim"},
     "model_folder": _MODELS | {"folders"},
     "input_sentences": _TREES,
+    "given_trees": {"grammar", "inference", "input_sentences", "trees"},
     "parser": _PARSER,
     "ranking": {"executors", "inference", "input_sentences", "parse_results", "threads"},
     "nltk_parser": {"parse_results"},
@@ -141,7 +142,7 @@ def test_diagnosis_imports_the_modules_before_it_and_the_basis_of_studies(name: 
 
 
 def test_the_reader_of_imports_sees_them() -> None:
-    assert "trees.brackets" in set(imports(PACKAGE / "parser.py"))
+    assert "trees.binarization" in set(imports(PACKAGE / "parser.py"))
     assert "parser" in set(imports(PACKAGE / "cli" / "parse.py"))  # within a function
     assert "losses.cost" not in set(imports(PACKAGE / "losses" / "structured.py"))
 
