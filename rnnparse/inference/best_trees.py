@@ -18,6 +18,7 @@ from rnnparse.inference.hypergraph import EDGES
 from rnnparse.inference.kbest import enumerate_trees
 from rnnparse.inference.rebinarize import binarize_candidates
 from rnnparse.inference.space import Space
+from rnnparse.inference.tree_interning import Candidates
 
 FACTOR = 1.4  # growth of the window
 WIDEST = 1e9
@@ -46,6 +47,18 @@ def best_trees(
     Returns:
         The trees, or None once `stop` is set.
     """
+    candidates = best_candidates(space, k, categories, stop)
+    if candidates is None:
+        return None
+    return trusted(
+        Forest, **binarized(candidates, categories, heads), logp=candidates.score
+    )
+
+
+def best_candidates(
+    space: Space, k: int, categories: int, stop: np.ndarray
+) -> Candidates | None:
+    """The trees of `best_trees` as n-ary ones, with their scores."""
     n = len(space.sentence.ptr) - 1
     window, effort = likely_window(n, k), EFFORT * k * (n + 10)
     low, high = 0.0, inf  # windows known to be too small, and to have too many derivations
@@ -59,7 +72,7 @@ def best_trees(
         )
         complete = ended and not (pruned or dropped)
         if len(candidates.root) >= k or complete or (ended and window > WIDEST):
-            return _forest(candidates, categories, heads)
+            return candidates
         low, high = (window, high) if ended else (low, window)
         if high == inf:
             window *= FACTOR
@@ -70,9 +83,7 @@ def best_trees(
     return None
 
 
-def _forest(candidates: Any, categories: int, heads: Any) -> Forest:
-    cat, left, right, start, end, root = binarize_candidates(candidates, categories, heads)
-    return trusted(
-        Forest, cat=cat, left=left, right=right, start=start, end=end, root=root,
-        logp=candidates.logp,
-    )
+def binarized(candidates: Candidates, categories: int, heads: Any) -> dict[str, np.ndarray]:
+    """The arrays of a `Forest` other than `logp`."""
+    names = ("cat", "left", "right", "start", "end", "root")
+    return dict(zip(names, binarize_candidates(candidates, categories, heads), strict=True))

@@ -15,7 +15,8 @@ from rnnparse.inference.deadline import Deadline
 from rnnparse.inference.division import join, place_to_divide
 from rnnparse.inference.forest import Forest
 from rnnparse.inference.limits import limits_for, wide_limits
-from rnnparse.inference.posteriors import Hypergraph
+from rnnparse.inference.packed_graph import HypergraphArrays
+from rnnparse.inference.posteriors import WINDOW, Hypergraph
 from rnnparse.inference.rules import rule_arrays
 from rnnparse.inference.search import Search
 from rnnparse.inference.space import (
@@ -98,11 +99,14 @@ class Decoder:
         return parse
 
     @apart
-    def hypergraphs(self, tokens: Sequence[str]) -> list[tuple[int, Hypergraph]]:
+    def hypergraphs(
+        self, tokens: Sequence[str], window: float = WINDOW
+    ) -> list[tuple[int, Hypergraph]]:
         """The likely trees of a sentence as a hypergraph, or several if it has to be divided.
 
         Args:
             tokens: at least one token, escaped as in trees.
+            window: how far below the best tree, in nats.
 
         Returns:
             Each part's first token, and its hypergraph.
@@ -121,8 +125,13 @@ class Decoder:
                 place = place_to_divide(part)
                 pending.extend(((first + place, part[place:]), (first, part[:place])))
             else:
-                parts.append((first, Hypergraph(space, categories, stop)))
+                graph = Hypergraph.of(space, categories, self._heads, stop, window)
+                parts.append((first, graph))
         return parts
+
+    def hypergraph(self, arrays: HypergraphArrays) -> Hypergraph:
+        """A hypergraph from its arrays."""
+        return Hypergraph(arrays, self.grammar.pcfg.categories, self._heads)
 
     def _parse(self, tokens: Sequence[str], k: int, longest: int, stop: np.ndarray) -> Parse | None:
         """The k best trees, or None once `stop` is set; in parts if longer than `longest`."""

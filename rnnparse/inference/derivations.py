@@ -9,20 +9,21 @@ import numpy as np
 from rnnparse.compiled import njit
 from rnnparse.inference.arrays import grow
 from rnnparse.inference.hashing import crowded, find_slot, intern, larger, new_table
-from rnnparse.inference.heap import ENTRY
+from rnnparse.inference.heap import ENTRY, pop, push
 from rnnparse.inference.tree_interning import Contents, has_room, more_contents, new_contents
 
 DERIVATION = np.dtype(
     [
         ("score", np.float64),
+        ("added", np.float64),  # the sum of the scores of its vertices, which `score` includes
         ("content", np.int32),  # node; sequence for an intermediate symbol
         ("chain", np.int32),  # the unary chain at its top
         ("vertex", np.int32),
     ],
     align=True,
 )
-# A unary chain: its uppermost category and the chain below; chain 0 is empty.
-CHAIN = np.dtype([("category", np.int32), ("below", np.int32)], align=True)
+# A unary chain: its uppermost category, the chain below and its length; chain 0 is empty.
+CHAIN = np.dtype([("category", np.int32), ("below", np.int32), ("length", np.int32)], align=True)
 DERIVATIONS, CHAINS, KEPT, SEEN = range(4)
 
 
@@ -54,10 +55,11 @@ class Search(NamedTuple):
 
 @njit(nogil=True)
 def new_search():
-    size = np.zeros(4, np.int64)
+    size, chains = np.zeros(4, np.int64), np.empty(64, CHAIN)
     size[CHAINS] = 1
+    chains[0].length = 0
     return Search(
-        np.empty(2048, DERIVATION), np.empty(64, CHAIN), new_table(64), new_table(2048),
+        np.empty(2048, DERIVATION), chains, new_table(64), new_table(2048),
         new_table(2048), size, np.empty(1024, ENTRY), np.zeros(2, np.int64), new_contents(),
     )
 
@@ -89,14 +91,26 @@ def with_room(search, pushes, length):
 
 
 @njit(nogil=True)
-def append(derivations, vertices, size, score, content, chain, vertex):
+def append(derivations, vertices, size, score, added, content, chain, vertex):
     new = derivations[size[DERIVATIONS]]
     new.score = score
+    new.added = added
     new.content = content
     new.chain = chain
     new.vertex = vertex
     vertices[vertex].count += 1
     size[DERIVATIONS] += 1
+
+
+@njit(nogil=True)
+def order_cell(derivations, heap):
+    """Put the derivations of a cell in the order of their scores; the heap has room for them."""
+    old, size, zero = derivations.copy(), np.zeros(2, np.int64), np.int64(0)
+    for d in range(old.shape[0]):
+        push(heap, size, old[d].score, np.int64(d), zero, zero)
+    for d in range(old.shape[0]):
+        _, place, _, _ = pop(heap, size)
+        derivations[d] = old[place]
 
 
 @njit(nogil=True)
@@ -134,6 +148,7 @@ def chain_above(chain, category, categories, chains, chain_table, size):
     if above == new:
         chains[new].category = category
         chains[new].below = chain
+        chains[new].length = chains[chain].length + 1
         size[CHAINS] += 1
     return above
 

@@ -53,6 +53,17 @@ class Forest:
             )
 
 
+@dataclass(frozen=True)
+class ScoredForest(Forest):
+    """Candidates with scores besides their log probabilities, by descending score.
+
+    Attributes:
+        score [K] float64: of each candidate.
+    """
+
+    score: np.ndarray
+
+
 @njit(nogil=True)
 def _first_unsound(left: np.ndarray, right: np.ndarray, start: np.ndarray, end: np.ndarray) -> int:
     """The first node whose children violate the conditions of `Forest`, or -1.

@@ -15,6 +15,7 @@ VERTEX = np.dtype(
         ("symbol", np.int32),  # -1 for glue
         ("category", np.int32),
         ("partial", np.bool_),  # whether it is an intermediate symbol
+        ("score", np.float64),  # is added for a node of a tree; see `posteriors`
         # State of the enumeration of trees:
         ("first", np.int64),  # its first derivation
         ("count", np.int64),  # number of derivations
@@ -50,7 +51,8 @@ CELLS, EDGES, VERTICES = range(3)
 class Graph(NamedTuple):
     """Cells from the root down, so reversed they go bottom-up, with their edges and vertices.
 
-    A vertex is a chart item that is part of a tree above the threshold, or a glue symbol.
+    A vertex is a chart item that is part of a tree above the threshold, or a glue symbol. The unary
+    edges of a cell come before its binary ones.
     """
 
     cells: np.ndarray  # CELL
@@ -111,6 +113,7 @@ def add_vertex(vertices, size, outside, symbol, category, partial):
     vertex.symbol = symbol
     vertex.category = category
     vertex.partial = partial
+    vertex.score = 0.0
     vertex.first = -1
     vertex.count = 0
     vertex.up = -1

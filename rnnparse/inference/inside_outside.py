@@ -39,8 +39,8 @@ def _allowed(depth, edge, path, vertices):
 @njit(nogil=True)
 def _next_edge(vertex, e, last, edges):
     """The next unary edge of a cell above a vertex, from edge `e` on; -1 if there is no other."""
-    while e < last:
-        if edges[e].right < 0 and edges[e].left == vertex:
+    while e < last and edges[e].right < 0:  # the unary edges come first
+        if edges[e].left == vertex:
             return e
         e += 1
     return np.int64(-1)
@@ -54,7 +54,7 @@ def _walk(
     """Follow all unary chains of a cell from one vertex up.
 
     Going inward, raise the inside score of the vertex at the end of each chain. Going outward,
-    raise `below` of the bottom vertex, and the mass of every vertex on the chain that is a node.
+    raise `below` of the first vertex, and the mass of every vertex on the chain that is a node.
     """
     depth = 0
     path[0], taken[0], total[0] = bottom, first, 0.0
@@ -88,15 +88,20 @@ def _walk_cell(
     c, first, last, edges, vertices, score, maximum, outward, base, inside, top, below, mass, done,
     path, taken, total,
 ):
-    """Follow all unary chains of cell c; `done` receives c for each vertex at which one begins."""
-    for e in range(first, last):
+    """Follow all unary chains of cell c; `done` receives c for each vertex at which one begins.
+
+    Outside scores are of all vertices, also of those that only chains lead to.
+    """
+    e = first
+    while e < last and edges[e].right < 0:
         bottom = np.int64(edges[e].left)
-        if edges[e].right < 0 and base[bottom] > NEG_INF and done[bottom] != c:
+        if (outward or base[bottom] > NEG_INF) and done[bottom] != c:
             done[bottom] = c
             _walk(
                 bottom, first, last, edges, vertices, score, maximum, outward, base, inside, top,
                 below, mass, path, taken, total,
             )
+        e += 1
 
 
 @njit(nogil=True)
@@ -143,8 +148,8 @@ def inside_outside(graph, lex_ptr, lex_vertex, lex_logp, score, epsilon, maximum
         maximum: take the best derivation of each vertex instead of the sum over all.
 
     Returns:
-        Log scores, float64 [vertices]: base, inside, and mass: of all derivations of the root in
-        which the vertex is a node.
+        Log scores, float64 [vertices]: inside; outside, at the top of a cell's unary chains or
+        below others; and mass, of all derivations of the root in which the vertex is a node.
     """
     size, cells, edges, vertices = graph.size[VERTICES], graph.cells, graph.edges, graph.vertices
     base, inside = np.full(size, NEG_INF), np.full(size, NEG_INF)
@@ -175,4 +180,5 @@ def inside_outside(graph, lex_ptr, lex_vertex, lex_logp, score, epsilon, maximum
         _push_down(first, last, edges, score, maximum, inside, top, below)
     for v in range(size):
         mass[v] = _add(mass[v], base[v] + top[v], maximum)
-    return base, inside, mass
+        top[v] = _add(top[v], below[v], maximum)
+    return inside, top, mass

@@ -2,9 +2,15 @@
 
 Lazy k-best (Huang & Chiang, "Better k-best Parsing", IWPT 2005) with one priority queue per cell.
 All probabilities are at most 1, so derivations leave the queue of a cell best first, including
-those with unary chains (Knuth 1977). Every derivation has a *content*: its tree without annotation
-and binarization (see `tree_interning`). Of two derivations of an item with the same content the
-worse is dropped at once, because the better could replace it in any tree.
+those with unary chains (Knuth 1977). Vertices may have scores, which a derivation adds to its log
+probability for each node. A unary step may then raise the sum, so the key in the queue lacks the
+score of the uppermost node, and each node above another in a chain lowers it by the greatest score
+that a step may add (the *lift*). Then no key is above that of the derivation it comes from, and of
+derivations of one vertex with equally long chains, the best comes first.
+
+Every derivation has a *content*: its tree without annotation and binarization (see
+`tree_interning`). Of two derivations of an item with the same content the worse is dropped at once,
+because the better could replace it in any tree.
 
 A unary chain never repeats a category. An item keeps k derivations for each chain of categories at
 its top, so that excluding a chain above it cannot make a list too short.
@@ -15,6 +21,7 @@ from __future__ import annotations
 import numpy as np
 
 from rnnparse.compiled import njit
+from rnnparse.inference.chart import NEG_INF
 from rnnparse.inference.derivations import (
     DERIVATIONS,
     append,
@@ -22,6 +29,7 @@ from rnnparse.inference.derivations import (
     first_sight,
     kept_slot,
     new_search,
+    order_cell,
     room_for_one,
     sort_cell,
     with_room,
@@ -44,15 +52,16 @@ def _seed(
         states: first and last of the tag states, equal for all but single tokens.
 
     Returns:
-        Whether anything was excluded, and the largest number of unary edges above one vertex.
+        Whether anything was excluded, the largest number of unary edges above one vertex, and the
+        lift.
     """
-    dropped, most, zero = False, 0, np.int64(0)
+    dropped, most, lift, zero = False, 0, 0.0, np.int64(0)
     for x in range(*states):
         if lex_vertex[x] >= 0:
             if lex_logp[x] + vertices[lex_vertex[x]].outside >= cut:
                 push(heap, heap_size, lex_logp[x], -1 - x, zero, zero)
             else:
-                dropped = True
+                dropped |= vertices[lex_vertex[x]].outside > NEG_INF
     for e in range(first, last):
         edge = edges[e]
         left = vertices[edge.left]
@@ -60,6 +69,8 @@ def _seed(
             edge.next = left.up
             left.up = e
             above = 0
+            if not edge.link:
+                lift = max(lift, left.score)
             while e >= 0:
                 above += 1
                 e = np.int64(edges[e].next)
@@ -71,8 +82,8 @@ def _seed(
             if score + vertices[edge.parent].outside >= cut:
                 push(heap, heap_size, score, e, zero, zero)
             else:
-                dropped = True
-    return dropped, most
+                dropped |= vertices[edge.parent].outside > NEG_INF
+    return dropped, most, lift
 
 
 @njit(nogil=True)
@@ -91,20 +102,26 @@ def _next_of_edge(
         if score + vertices[edge.parent].outside >= cut:
             push(heap, heap_size, score, e, a, b)
         else:
-            dropped = True
+            dropped |= vertices[edge.parent].outside > NEG_INF
     return dropped
 
 
 @njit(nogil=True)
-def _next_above(e, score, derivation, cut, edges, vertices, heap, heap_size):
-    """Queue the unary derivations above a new derivation, from edge `e` on."""
+def _next_above(e, key, steps, lift, derivation, cut, edges, vertices, heap, heap_size):
+    """Queue the unary derivations above a new derivation with a key, from edge `e` on.
+
+    `steps` is the number of nodes below the uppermost one in its chain.
+    """
     dropped = False
     while e >= 0:
-        total = score + edges[e].logp
-        if total + vertices[edges[e].parent].outside >= cut:
-            push(heap, heap_size, total, e, derivation, np.int64(0))
+        above, more = key + edges[e].logp, steps
+        if not edges[e].link:
+            above += vertices[edges[e].left].score - lift
+            more += 1
+        if above + lift * more + vertices[edges[e].parent].outside >= cut:
+            push(heap, heap_size, above, e, derivation, np.int64(0))
         else:
-            dropped = True
+            dropped |= vertices[edges[e].parent].outside > NEG_INF
         e = np.int64(edges[e].next)
     return dropped
 
@@ -150,8 +167,23 @@ def _content(
 
 
 @njit(nogil=True)
+def _added(e, left_rank, right_rank, vertex, edges, vertices, derivations):
+    """The sum of the scores of a derivation's nodes."""
+    total = vertices[vertex].score
+    if e < 0:
+        return total
+    left = vertices[edges[e].left]
+    if edges[e].right >= 0:
+        right = vertices[edges[e].right]
+        total += derivations[left.first + left_rank].added
+        return total + derivations[right.first + right_rank].added
+    total += derivations[left_rank].added
+    return total - left.score if edges[e].link else total
+
+
+@njit(nogil=True)
 def _run(
-    k, cut, categories, start, end, pushes, lex_vertex, edges, vertices,
+    k, cut, categories, start, end, pushes, lift, lex_vertex, edges, vertices,
     derivations, chains, chain_table, kept_table, seen_table, size, heap, heap_size,
     sequences, members, sequence_table, nodes, node_table, content_size, buffer,
 ):
@@ -187,7 +219,7 @@ def _run(
         )
     ):
         taken += 1
-        score, e, left, right = pop(heap, heap_size)
+        key, e, left, right = pop(heap, heap_size)
         v = np.int64(lex_vertex[-1 - e] if e < 0 else edges[e].parent)
         unary = e >= 0 and edges[e].right < 0
         link = unary and edges[e].link
@@ -214,16 +246,21 @@ def _run(
             )
         if first_sight(v, content, seen_table, size):
             kept_table[slot, 1] += 1
+            steps = chains[chain].length - 1
             dropped |= _next_above(
-                vertices[v].up, score, size[DERIVATIONS], cut, edges, vertices, heap, heap_size
+                vertices[v].up, key, steps, lift, size[DERIVATIONS], cut, edges, vertices, heap,
+                heap_size,
             )
-            append(derivations, vertices, size, score, content, chain, v)
+            append(
+                derivations, vertices, size, key + lift * steps + vertices[v].score,
+                _added(e, left, right, v, edges, vertices, derivations), content, chain, v,
+            )
     return dropped
 
 
 @njit(nogil=True)
 def _finish_cell(
-    k, cut, categories, start, end, pushes, lex_vertex, graph, search, buffer, most, stop
+    k, cut, categories, start, end, pushes, lift, lex_vertex, graph, search, buffer, most, stop
 ):
     """Process the queue of a cell until it is empty, has had `most` entries, or `stop` is set.
 
@@ -235,7 +272,7 @@ def _finish_cell(
         search = with_room(search, pushes, buffer.shape[0])
         contents = search.contents
         dropped |= _run(
-            k, cut, categories, start, end, pushes, lex_vertex, graph.edges, graph.vertices,
+            k, cut, categories, start, end, pushes, lift, lex_vertex, graph.edges, graph.vertices,
             search.derivations, search.chains, search.chain_table, search.kept_table,
             search.seen_table, search.size, search.heap, search.heap_size,
             contents.sequences, contents.members, contents.sequence_table, contents.nodes,
@@ -247,7 +284,7 @@ def _finish_cell(
 @njit(nogil=True)
 def no_candidates():
     """`Candidates` without trees."""
-    return export(new_contents(), np.empty(0, np.int32), np.empty(0))
+    return export(new_contents(), np.empty(0, np.int32), np.empty(0), np.empty(0))
 
 
 @njit(nogil=True)
@@ -263,14 +300,14 @@ def _lexical_vertices(vertex_of, lexical):
 def enumerate_trees(
     n, k, cut, categories, graph, lex_ptr, lexical, lex_logp, epsilon, most, stop
 ):
-    """The k best distinct trees whose log probability is at least `cut`.
+    """The k best distinct trees whose log probability plus scores is at least `cut`.
 
     Args:
         n: number of tokens.
         k: most trees.
-        cut: least log probability of a tree.
+        cut: least score of a tree.
         categories: number above all categories.
-        graph: a `Graph`; vertex 0 is the root.
+        graph: a `Graph`; vertex 0 is the root. Outside scores include the vertices' own scores.
         lex_ptr [n+1], lexical, lex_logp: the items (or -1) of each token's tag states and their
             scores.
         epsilon: the vertex of the empty sequence (the end of glue), or -1.
@@ -291,7 +328,7 @@ def enumerate_trees(
             buffer, zero, contents.sequences, contents.members, contents.sequence_table,
             contents.size,
         )
-        append(search.derivations, vertices, search.size, 0.0, nothing, zero, epsilon)
+        append(search.derivations, vertices, search.size, 0.0, 0.0, nothing, zero, epsilon)
         vertices[epsilon].first = 0
     for c in range(graph.size[CELLS] - 1, -1, -1):
         cell = graph.cells[c]
@@ -301,7 +338,7 @@ def enumerate_trees(
         states = (lex_ptr[start], lex_ptr[end] if tags else lex_ptr[start])
         begin = search.size[DERIVATIONS]
         search = with_room(search, cell.last - first + states[1] - states[0], n)
-        cut_off, above = _seed(
+        cut_off, above, lift = _seed(
             first,
             cell.last,
             states,
@@ -321,6 +358,7 @@ def enumerate_trees(
             start,
             end,
             above + 2,
+            lift,
             lex_vertex,
             graph,
             search,
@@ -331,7 +369,13 @@ def enumerate_trees(
         if search.heap_size[0] > 0:
             return no_candidates(), dropped, False
         dropped |= cut_off or left_out
+        if lift > 0.0:
+            search = with_room(search, search.size[DERIVATIONS] - begin, n)
+            order_cell(search.derivations[begin : search.size[DERIVATIONS]], search.heap)
         sort_cell(search.derivations[begin : search.size[DERIVATIONS]], vertices, begin)
     root = vertices[0]
     best = search.derivations[root.first : root.first + min(k, root.count)]
-    return export(search.contents, best.content.copy(), best.score.copy()), dropped, True
+    trees = export(
+        search.contents, best.content.copy(), best.score.copy(), best.added.copy()
+    )
+    return trees, dropped, True

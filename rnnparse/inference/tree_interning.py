@@ -23,7 +23,9 @@ class Candidates(NamedTuple):
         category [M] int32: basic category of each node.
         start, end [M] int32: its span.
         child_ptr [M+1] int64, child int32: its children in order; none for a preterminal.
-        root [K] int32, logp [K] float64: the trees, best first.
+        root [K] int32: the trees, best first.
+        score [K] float64: log probability plus the scores of all vertices.
+        added [K] float64: the latter.
     """
 
     category: np.ndarray
@@ -32,7 +34,8 @@ class Candidates(NamedTuple):
     child_ptr: np.ndarray
     child: np.ndarray
     root: np.ndarray
-    logp: np.ndarray
+    score: np.ndarray
+    added: np.ndarray
 
 
 SEQUENCE = np.dtype(
@@ -163,7 +166,7 @@ def intern_node(category, sequence, start, end, categories, nodes, table, size):
 
 
 @njit(nogil=True)
-def export(contents, root, logp):
+def export(contents, root, score, added):
     """The contents as `Candidates` with the given roots."""
     count = contents.size[NODES]
     category, start, end = (
@@ -180,4 +183,4 @@ def export(contents, root, logp):
         q = contents.nodes[v].sequence
         for c in range(child_ptr[v], child_ptr[v + 1]):
             child[c] = contents.members[contents.sequences[q].first + c - child_ptr[v]]
-    return Candidates(category, start, end, child_ptr, child, root, logp)
+    return Candidates(category, start, end, child_ptr, child, root, score, added)

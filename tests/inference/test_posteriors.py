@@ -54,7 +54,8 @@ def exact_graph(world: World) -> Hypergraph:
     space = ExactSpace(Sentence.of(world.emissions), rule_arrays(world.pcfg), GO_ON)
     if space.glued:
         assume(False)
-    return Hypergraph(space, world.pcfg.categories, GO_ON, window=1e9)
+    heads = world.grammar().heads.compile(world.pcfg.categories).arrays
+    return Hypergraph.of(space, world.pcfg.categories, heads, GO_ON, window=1e9)
 
 
 @random_tests
@@ -104,7 +105,8 @@ def test_brackets_are_probabilities(world: World) -> None:
 
 def test_a_pruned_space_without_limits_gives_the_same_posteriors(grammar: Grammar) -> None:
     rules = rule_arrays(grammar.pcfg)
-    coarse = coarse_search(grammar, rules)
+    coarse, categories = coarse_search(grammar, rules), grammar.pcfg.categories
+    heads = grammar.heads.compile(categories).arrays
     for tree in trees(6, "dev"):
         sentence = Sentence.of(grammar.lexicon.emissions(tree.leaves()[:9]))
         exact = ExactSpace(sentence, rules, GO_ON)
@@ -112,7 +114,7 @@ def test_a_pruned_space_without_limits_gives_the_same_posteriors(grammar: Gramma
             continue
         pruned = PrunedSpace(sentence, rules, coarse, NO_LIMITS, GO_ON)
         one, other = (
-            Hypergraph(space, grammar.pcfg.categories, GO_ON, window=1e6)
+            Hypergraph.of(space, categories, heads, GO_ON, window=1e6)
             for space in (exact, pruned)
         )
         assert one.inside()[0] == pytest.approx(other.inside()[0], abs=1e-9)
