@@ -13,6 +13,7 @@ import re
 import secrets
 import signal
 import socket
+import sys
 import threading
 import time
 import warnings
@@ -208,6 +209,7 @@ def _loky(n_jobs: int, address: str | None) -> Iterator[Workers]:
     warnings.filterwarnings("ignore", "A worker stopped while some jobs", UserWarning)
     n_jobs = job_count(n_jobs)
     resource_tracker.ensure_running()  # where that starts later, it admits Ctrl-C again
+    _start_tracker_of_semaphores()
 
     def executor() -> Executor:
         # The initializer runs when a worker starts, as the driver may die before its first task.
@@ -231,6 +233,20 @@ def _loky(n_jobs: int, address: str | None) -> Iterator[Workers]:
         except BaseException:
             get_reusable_executor(reuse=True).shutdown(wait=True, kill_workers=True)
             raise
+
+
+def _start_tracker_of_semaphores() -> None:
+    """Start the process that removes loky's semaphores after this one has ended, without warnings.
+
+    A process that a signal ends may leave some to it.
+    """
+    from loky.backend import resource_tracker as tracker_of_loky
+
+    sys.warnoptions.append("ignore:resource_tracker:UserWarning")  # the tracker gets them all
+    try:
+        tracker_of_loky.ensure_running()
+    finally:
+        sys.warnoptions.pop()
 
 
 class _RayExecutor(Executor):

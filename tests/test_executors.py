@@ -27,6 +27,12 @@ from tests.grammar.small import trees
 from tests.small_parser import small_parser
 
 PROGRAM = [sys.executable, "-m", "rnnparse"]
+# Ends without waiting for its workers, which leaves their semaphores behind.
+IMPATIENT = [
+    sys.executable,
+    "-c",
+    "from rnnparse.cli import app, interruption, main; app.GRACE = interruption.GRACE = 0.0; main()",
+]
 PACKAGES = {"ray": "ray", "dask": "distributed"}
 needs_processes = pytest.mark.skipif(os.name != "posix", reason="there are no signals")
 
@@ -217,14 +223,22 @@ def processes_with(text: str) -> set[int]:
 
 
 @pytest.mark.skipif(not Path("/proc").is_dir(), reason="processes are not files here")
-@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
+@pytest.mark.parametrize(
+    ("number", "program"),
+    [
+        (signal.SIGINT, PROGRAM),
+        (signal.SIGTERM, PROGRAM),
+        pytest.param(signal.SIGINT, IMPATIENT, marks=pytest.mark.slow),
+    ],
+    ids=["interrupted", "terminated", "out of time"],
+)
 def test_an_interrupted_command_ends_its_processes(
-    model: Path, tmp_path: Path, number: signal.Signals
+    model: Path, tmp_path: Path, number: signal.Signals, program: list[str]
 ) -> None:
     (tmp_path / "many").write_text("They ate udon with forks.\n" * 50000)
     mark = f"RNNPARSE_TEST={tmp_path}"
     run = subprocess.Popen(
-        [*PROGRAM, "parse", model, tmp_path / "many", "--backend", "loky", "--jobs", "2"],
+        [*program, "parse", model, tmp_path / "many", "--backend", "loky", "--jobs", "2"],
         stdout=subprocess.PIPE,
         stderr=subprocess.PIPE,
         text=True,
