@@ -28,11 +28,7 @@ from tests.small_parser import small_parser
 
 PROGRAM = [sys.executable, "-m", "rnnparse"]
 # Ends without waiting for its workers, which leaves their semaphores behind.
-IMPATIENT = [
-    sys.executable,
-    "-c",
-    "from rnnparse.cli import app, interruption, main; app.GRACE = interruption.GRACE = 0.0; main()",
-]
+IMPATIENT = [sys.executable, "-c", "from rnnparse.cli import app, main; app.GRACE = 0.0; main()"]
 PACKAGES = {"ray": "ray", "dask": "distributed"}
 needs_processes = pytest.mark.skipif(os.name != "posix", reason="there are no signals")
 
