@@ -93,24 +93,38 @@ def tokenize(text: str) -> list[str]:
         >>> tokenize('He said, "I can\\'t (really) go."')
         ['He', 'said', ',', '``', 'I', 'ca', "n't", '(', 'really', ')', 'go', '.', "''"]
     """
-    text = _NOTHING.sub("", _BLANK.sub(" ", text))
-    tokens: list[str] = []
+    return [token for token, _, _ in tokenize_with_offsets(text)]
+
+
+def tokenize_with_offsets(text: str) -> list[tuple[str, int, int]]:
+    """The tokens of `tokenize`, each with its first character and the one after its last.
+
+    Characters that are ignored do not end a token: `text[start:end]` may contain a soft hyphen.
+    """
+    blank = _BLANK.sub(" ", text)
+    shown = _NOTHING.sub("", blank)
+    tokens: list[tuple[str, int, int]] = []
     open_quotes = 0
-    for match in _TOKEN.finditer(text):
-        kind, piece = match.lastgroup, match[0]
+    for match in _TOKEN.finditer(shown):
+        kind, piece, start = match.lastgroup, match[0], match.start()
         if kind == "word":
-            tokens += _split_word(piece.replace("’", "'"), text, match.end())
-        elif kind == "double":
-            opens = _opens(piece, text, match, bool(open_quotes))
+            for part in _split_word(piece.replace("’", "'"), shown, match.end()):
+                tokens.append((part, start, start + len(part)))
+                start += len(part)
+            continue
+        if kind == "double":
+            opens = _opens(piece, shown, match, bool(open_quotes))
             open_quotes = max(0, open_quotes + (1 if opens else -1))
-            tokens.append("``" if opens else "''")
+            piece = "``" if opens else "''"
         elif kind == "single":
-            tokens.append("`" if _opens_single(piece, text, match) else "'")
+            piece = "`" if _opens_single(piece, shown, match) else "'"
         elif piece[0] in "'’‘":
-            tokens.append("'" + piece[1:].replace("’", "'"))
-        else:
-            tokens.append(piece)
-    return tokens
+            piece = "'" + piece[1:].replace("’", "'")
+        tokens.append((piece, start, match.end()))
+    if len(shown) == len(text):
+        return tokens
+    place = [i for i, character in enumerate(blank) if not _NOTHING.match(character)]
+    return [(token, place[start], place[end - 1] + 1) for token, start, end in tokens]
 
 
 def _split_word(word: str, text: str, end: int) -> list[str]:
