@@ -40,6 +40,7 @@ from rnnparse.optim.freezing import unfreeze as unfreeze
 from rnnparse.optim.levenberg_marquardt.fit import fit_least_squares as fit_least_squares
 from rnnparse.optim.levenberg_marquardt.minimizer import LevenbergMarquardt as LevenbergMarquardt
 from rnnparse.optim.per_example_model import PerExampleModel as PerExampleModel
+from rnnparse.parse_results import Constituent as Constituent
 from rnnparse.parse_results import NodeScore as NodeScore
 from rnnparse.parse_results import ParseResult as ParseResult
 from rnnparse.parse_results import ScoredTree as ScoredTree

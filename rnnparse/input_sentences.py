@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import operator
-from collections.abc import Iterable, Iterator, Mapping, Set
+import re
+from collections.abc import Iterable, Iterator, Mapping, Sequence, Set
+from dataclasses import dataclass
 from itertools import islice
 from typing import TYPE_CHECKING, Any
 
 from rnnparse.trees.node import is_nltk_tree
-from rnnparse.trees.tokenizer import tokenize
+from rnnparse.trees.tokenizer import tokenize_with_offsets
 
 if TYPE_CHECKING:
     from nltk.tree import Tree
@@ -19,25 +21,77 @@ LONGEST_TEXT = 1 << 20
 NO_TOKEN = "a sentence needs at least one token"
 
 
-def sentence_tokens(sentence: Any) -> list[str]:
+_PIECE = re.compile("[^ \t\n\r\f\v]+")
+
+
+@dataclass(frozen=True)
+class Line:
+    """A line of text in which white space separates tokens.
+
+    Attributes:
+        text: the line.
+        tagged: whether each token is `word/TAG`, divided at its last slash.
+    """
+
+    text: str
+    tagged: bool = False
+
+
+@dataclass(frozen=True)
+class GivenSentence:
+    """The tokens of a sentence, and what is known about them.
+
+    Attributes:
+        tokens: at least one.
+        offsets: of each token, its first character in the text and the one after its last; None if
+            there is no text.
+        tags: of each token; None if they are for the parser to find.
+    """
+
+    tokens: list[str]
+    offsets: Sequence[tuple[int, int]] | None = None
+    tags: list[str] | None = None
+
+
+def read_sentence(sentence: Any) -> GivenSentence:
     """The tokens of a sentence: raw text is tokenized, tokens are checked.
 
     Args:
-        sentence: a str, or an iterable of str in order.
+        sentence: a str, a `Line`, or an iterable in order, of str or of (word, tag).
 
     Raises:
-        TypeError: it is something else.
-        ValueError: it has no tokens, or more than `LONGEST_TEXT` characters.
+        TypeError: it is something else, or has tags for some tokens only.
+        ValueError: it has no tokens, more than `LONGEST_TEXT` characters, or a token without tag
+            in a tagged line.
     """
-    if isinstance(sentence, str):
-        if len(sentence) > LONGEST_TEXT:
+    if isinstance(sentence, (str, Line)):
+        text = sentence if isinstance(sentence, str) else sentence.text
+        if len(text) > LONGEST_TEXT:
             raise _too_long()
-        tokens = tokenize(sentence)
+        given = _of_line(sentence) if isinstance(sentence, Line) else _of_text(text)
     else:
-        tokens = _given_tokens(sentence)
-    if not tokens:
+        given = _given_tokens(sentence)
+    if not given.tokens:
         raise ValueError(NO_TOKEN)
-    return tokens
+    return given
+
+
+def _of_text(text: str) -> GivenSentence:
+    found = tokenize_with_offsets(text)
+    return GivenSentence([token for token, _, _ in found], [(i, j) for _, i, j in found])
+
+
+def _of_line(line: Line) -> GivenSentence:
+    pieces = list(_PIECE.finditer(line.text))
+    if not line.tagged:
+        return GivenSentence([piece[0] for piece in pieces], [piece.span() for piece in pieces])
+    divided = [piece[0].rpartition("/") for piece in pieces]
+    for number, (word, _, tag) in enumerate(divided, start=1):
+        if not (word and tag):
+            raise ValueError(f"token {number}, {pieces[number - 1][0]!r}, is not word/TAG")
+    words = [word for word, _, _ in divided]
+    offsets = [(p.start(), p.start() + len(w)) for p, w in zip(pieces, words, strict=True)]
+    return GivenSentence(words, offsets, [tag for _, _, tag in divided])
 
 
 def _too_long() -> ValueError:
@@ -46,7 +100,7 @@ def _too_long() -> ValueError:
     )
 
 
-def _given_tokens(sentence: Any) -> list[str]:
+def _given_tokens(sentence: Any) -> GivenSentence:
     if isinstance(sentence, (bytes, bytearray)):
         raise TypeError("a sentence must be a string, not bytes: use text.decode('utf-8')")
     if not isinstance(sentence, Iterable) or isinstance(sentence, (Mapping, Set)):
@@ -54,8 +108,12 @@ def _given_tokens(sentence: Any) -> list[str]:
             f"a sentence must be a string or a sequence of tokens, not {_type(sentence)}"
         )
     tokens: list[str] = []
+    tags: list[str] = []
     size = 0
     for number, token in enumerate(sentence, start=1):
+        if _is_tagged(token):
+            token, tag = token
+            tags.append(tag)
         if not isinstance(token, str):
             hint = ""
             if is_nltk_tree(sentence):
@@ -65,7 +123,14 @@ def _given_tokens(sentence: Any) -> list[str]:
         if size > LONGEST_TEXT + 1:  # perhaps the iterable never ends
             raise _too_long()
         tokens.append(token)
-    return tokens
+        if 0 < len(tags) < len(tokens):
+            raise TypeError(f"tokens must all have tags or none, but token {number} differs")
+    return GivenSentence(tokens, None, tags or None)
+
+
+def _is_tagged(token: Any) -> bool:
+    """Whether a token is a pair (word, tag)."""
+    return isinstance(token, tuple) and [type(part) for part in token] == [str, str]
 
 
 def sentence_iterator(sentences: Any) -> Iterator[Any]:

@@ -2,13 +2,43 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from collections.abc import Callable
+from dataclasses import dataclass, field, fields
+from functools import cached_property
+from typing import TYPE_CHECKING, Any
 
 from rnnparse.trees.brackets import format_tree
 
 if TYPE_CHECKING:
     from nltk.tree import Tree
+
+
+@dataclass(frozen=True)
+class Constituent:
+    """A node of a tree that a parser returned: where it is, and its part of the tree's score.
+
+    Attributes:
+        label: a category, or a tag.
+        span: position of its first token, counted from 0, and of the token after its last.
+        characters: the same in characters (code points) of the text; None if tokens were given.
+        is_tag: whether the node is a tag.
+        rnn_score: the SU-RNN's score of the node, and of those that binarization adds below it;
+            0 for a tag. The scores add up to the tree's `rnn_score`.
+        log_probability: natural log of the probability of the rules that made the node in the
+            tree's best derivation, with those of the binarization below it; for a tag, of its word.
+            They add up to the tree's `log_probability`: that of the root is the remainder, which
+            for a tree of partial trees includes the penalty. None if the grammar has no derivation.
+        posterior: the probability of the label and span under the grammar, as in
+            `Parser.marginals`; None unless it was asked for.
+    """
+
+    label: str
+    span: tuple[int, int]
+    characters: tuple[int, int] | None
+    is_tag: bool
+    rnn_score: float
+    log_probability: float | None
+    posterior: float | None = None
 
 
 @dataclass(frozen=True)
@@ -28,6 +58,28 @@ class ScoredTree:
     score: float
     log_probability: float | None
     rnn_score: float
+    _describe: Callable[[ScoredTree], tuple[Constituent, ...]] | None = field(
+        default=None, compare=False
+    )
+
+    @cached_property
+    def constituents(self) -> tuple[Constituent, ...]:
+        """All nodes in pre-order, tags too, computed when they are first read.
+
+        Empty for a tree that a parser only reranked.
+        """
+        return () if self._describe is None else self._describe(self)
+
+    def __getstate__(self) -> dict[str, Any]:
+        """For pickle: the fields, and the constituents instead of the parser to compute them."""
+        state = {part.name: getattr(self, part.name) for part in fields(self)}
+        return state | {"_describe": None, "constituents": self.constituents}
+
+    def _repr_svg_(self) -> str | None:
+        """The tree in a notebook, if svgling is installed (the extra `draw`)."""
+        from rnnparse.trees.drawing import shown_svg
+
+        return shown_svg(self.tree)
 
     def __repr__(self) -> str:
         return f"ScoredTree({_shortened(format_tree(self.tree))}, score={self.score:.4g})"
@@ -46,6 +98,9 @@ class ParseResult:
             are empty.
         divided: True if the sentence exceeded the budget of `rnnparse.Search` and was parsed in
             parts; there is one tree then.
+        offsets: of each token, its first character (code point) in the text, counted from 0, and
+            the one after its last; None if tokens were given. A token's characters are those of
+            the text, whatever form the tokenizer gives it, as with quotation marks.
     """
 
     tokens: tuple[str, ...]
@@ -53,6 +108,7 @@ class ParseResult:
     glued: bool
     error: str | None = None
     divided: bool = False
+    offsets: tuple[tuple[int, int], ...] | None = None
 
     def __repr__(self) -> str:
         if self.error is not None:
@@ -60,6 +116,22 @@ class ParseResult:
         sentence = _shortened(" ".join(self.tokens))
         flags = f"glued={self.glued}, divided={self.divided}"
         return f"ParseResult({sentence!r}, {len(self.trees)} trees, {flags})"
+
+
+    def _repr_svg_(self) -> str | None:
+        """The best tree in a notebook, if svgling is installed (the extra `draw`)."""
+        return self.trees[0]._repr_svg_() if self.trees else None
+
+    def _repr_html_(self) -> str | None:
+        """All trees with their scores in a notebook, if svgling is installed."""
+        drawings = [scored._repr_svg_() for scored in self.trees]
+        if not drawings or None in drawings:
+            return None
+        parts = [
+            f"<figure><figcaption>score {scored.score:.4g}</figcaption>{drawing}</figure>"
+            for scored, drawing in zip(self.trees, drawings, strict=True)
+        ]
+        return "".join(parts)
 
 
 @dataclass(frozen=True)

@@ -3,23 +3,25 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field, fields, replace
 from functools import cached_property, partial
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from rnnparse.constituents import Describer
 from rnnparse.executors import check_backend
+from rnnparse.given_tags import TagLexicon
 from rnnparse.given_trees import cleaned_tree, forest_of_trees
 from rnnparse.inference.decoder import Decoder
 from rnnparse.inference.forest import Forest
 from rnnparse.inference.posteriors import Bracket
 from rnnparse.inference.search import Search
 from rnnparse.input_sentences import (
+    read_sentence,
     require_trees,
     sentence_iterator,
-    sentence_tokens,
     whole_number,
 )
 from rnnparse.losses.cost import labelled_spans
@@ -27,7 +29,8 @@ from rnnparse.model_folder import Model, load_model, model_info, save_model
 from rnnparse.models.forest_dataset import ForestDataset
 from rnnparse.models.scorer import Scorer
 from rnnparse.parse_results import NodeScore, ParseResult, ScoredTree
-from rnnparse.ranking import Ranking, Read, results
+from rnnparse.ranking import Ranking, Read, ReadSentence, results
+from rnnparse.rule_scores import RuleScores
 from rnnparse.trees.binarization import binarize, post_order_labels
 from rnnparse.trees.cleaning import words
 from rnnparse.trees.node import Node
@@ -36,6 +39,9 @@ if TYPE_CHECKING:
     from nltk.tree import Tree
 
     from rnnparse.nltk_parser import NltkParser
+
+Sentence = str | Iterable[str] | Iterable[tuple[str, str]]
+"""Raw text, tokens, or tokens with their tags."""
 
 SCORERS = ("cvg", "pcfg")
 ERRORS = ("keep", "raise")
@@ -67,7 +73,15 @@ class Parser(Model):
 
     @cached_property
     def _decoder(self) -> Decoder:
-        return Decoder(self.grammar, self.search)
+        return Decoder(replace(self.grammar, lexicon=self._lexicon), self.search)
+
+    @cached_property
+    def _lexicon(self) -> TagLexicon:
+        return TagLexicon(self.grammar.lexicon, self.grammar.pcfg)
+
+    @cached_property
+    def _rule_scores(self) -> RuleScores:
+        return RuleScores(self.grammar.pcfg)
 
     @cached_property
     def _scorer(self) -> Scorer:
@@ -75,27 +89,27 @@ class Parser(Model):
 
     # -- parsing -------------------------------------------------------------------------------
 
-    def parse(self, sentence: str | Iterable[str]) -> Tree:
+    def parse(self, sentence: Sentence) -> Tree:
         """The best tree of a sentence.
 
         Args:
-            sentence: raw text, which is tokenized, or tokens; brackets may be escaped as in
-                treebanks.
+            sentence: raw text, which is tokenized; tokens; or pairs (word, tag) of tokens with
+                the tags that they must have. Brackets may be escaped as in treebanks.
 
         Raises:
-            TypeError: the sentence is neither a string nor a sequence of strings.
-            ValueError: it has no token, an empty token, a token with white space in it, or more
-                than 1,048,576 characters.
+            TypeError: the sentence is neither a string nor a sequence of strings or of pairs.
+            ValueError: it has no token, an empty token, a token with white space in it, a tag
+                that the model does not have, or more than 1,048,576 characters.
         """
         return self.parse_n_best(sentence, 1)[0].tree
 
     def parse_n_best(
-        self, sentence: str | Iterable[str], n_best: int | None = None
+        self, sentence: Sentence, n_best: int | None = None
     ) -> list[ScoredTree]:
         """The n best trees by the CVG's score, best first; fewer if there are fewer candidates.
 
         Args:
-            sentence: raw text or tokens.
+            sentence: as for `parse`.
             n_best: number of trees; default all candidates.
 
         Raises:
@@ -107,12 +121,12 @@ class Parser(Model):
         read = self._read(sentence)
         if isinstance(read, Exception):
             raise read
-        ranking = self._rank(read[1], wanted, max(wanted, self.candidates), "cvg")
-        return list(ranking.result(*read, self.grammar.pcfg.categories, Tree).trees)
+        ranking = self._rank(read.written, wanted, max(wanted, self.candidates), "cvg")
+        return list(self._result(Tree, False, read, ranking).trees)
 
     def parse_many(
         self,
-        sentences: Iterable[str | Iterable[str]],
+        sentences: Iterable[Sentence],
         *,
         n_best: int = 1,
         candidates: int | None = None,
@@ -121,6 +135,7 @@ class Parser(Model):
         errors: str = "keep",
         backend: str = "threads",
         address: str | None = None,
+        posteriors: bool = False,
     ) -> Iterator[ParseResult]:
         """Parse many sentences in parallel; yield one result for each, in order.
 
@@ -129,7 +144,7 @@ class Parser(Model):
         once. Results are the same with all backends.
 
         Args:
-            sentences: raw text or tokens of each; any iterable.
+            sentences: each as for `parse`; any iterable.
             n_best: trees in each result.
             candidates: length of the candidate list that is reranked; default the model's.
             scorer: `cvg`, or `pcfg` to rank by the base grammar alone.
@@ -139,6 +154,7 @@ class Parser(Model):
             backend: `threads`; `loky` for processes on this machine; or `ray` or `dask` for a
                 cluster.
             address: of a cluster that runs; None starts one on this machine.
+            posteriors: whether the constituents of the trees have posteriors.
 
         Returns:
             An iterator over results; each is available as soon as it and those before it are done.
@@ -151,14 +167,15 @@ class Parser(Model):
         """
         from nltk.tree import Tree
 
+        finish = partial(self._result, Tree, posteriors)
         return self._parse_many(
-            sentences, Tree, n_best, candidates, scorer, n_jobs, errors, backend, address
+            sentences, finish, n_best, candidates, scorer, n_jobs, errors, backend, address
         )
 
     def _parse_many(
         self,
-        sentences: Iterable[str | Iterable[str]],
-        tree_type: type,
+        sentences: Iterable[Any],
+        finish: Callable[[ReadSentence, Ranking], ParseResult],
         n_best: int,
         candidates: int | None,
         scorer: str,
@@ -174,11 +191,10 @@ class Parser(Model):
         listed = self.candidates if candidates is None else whole_number(candidates, "candidates")
         listed = max(wanted, listed) if scorer == "cvg" else wanted
         check_backend(backend, threads, address)
-        names = self.grammar.pcfg.categories
         return results(
             partial(self._rank, n_best=wanted, candidates=listed, scorer=scorer),
             self._read,
-            lambda tokens, written, ranking: ranking.result(tokens, written, names, tree_type),
+            finish,
             sentence_iterator(sentences),
             n_jobs=threads,
             backend=backend,
@@ -186,14 +202,14 @@ class Parser(Model):
             keep=errors == "keep",
         )
 
-    def pipe(self, texts: Iterable[str | Iterable[str]], *, n_jobs: int = 1) -> Iterator[Tree]:
+    def pipe(self, texts: Iterable[Sentence], *, n_jobs: int = 1) -> Iterator[Tree]:
         """The best tree of each text, lazily and in order, like spaCy's `pipe`.
 
         A text that cannot be parsed gives a tree without children, `Tree("", [])`, so that trees
         and texts stay in step; `parse_many` also gives the reason.
 
         Args:
-            texts: raw text or tokens of one sentence each; any iterable.
+            texts: one sentence each, as for `parse`; any iterable.
             n_jobs: threads; 0 or -1 for one per processor core.
         """
         from nltk.tree import Tree
@@ -201,7 +217,7 @@ class Parser(Model):
         for result in self.parse_many(texts, n_jobs=n_jobs):
             yield result.trees[0].tree if result.trees else Tree("", [])
 
-    def parse_sents(self, sents: Iterable[str | Iterable[str]]) -> Iterator[Iterator[Tree]]:
+    def parse_sents(self, sents: Iterable[Sentence]) -> Iterator[Iterator[Tree]]:
         """For each sentence an iterator over its trees, best first, like NLTK's `parse_sents`.
 
         Raises:
@@ -211,12 +227,23 @@ class Parser(Model):
             yield (scored.tree for scored in result.trees)
 
     def _read(self, sentence: Any) -> Read:
-        """The tokens of a sentence and their escaped forms, or why it has none."""
+        """A sentence as the decoder needs it, or why it cannot be parsed."""
         try:
-            tokens = sentence_tokens(sentence)
-            return tokens, self.grammar.lexicon.forms.write(tokens)
+            given = read_sentence(sentence)
+            written = self.grammar.lexicon.forms.write(given.tokens)
+            if given.tags is not None:
+                written = self._lexicon.mark(written, given.tags)
         except (TypeError, ValueError) as error:
             return error
+        return ReadSentence(given.tokens, written, given.offsets)
+
+    def _result(
+        self, tree_type: type, posteriors: bool, sentence: ReadSentence, ranking: Ranking
+    ) -> ParseResult:
+        """The result of a sentence, with trees of a type."""
+        written, offsets = sentence.written, sentence.offsets
+        describe = Describer(self, written, offsets, ranking.glued, posteriors)
+        return ranking.result(sentence, self.grammar.pcfg.categories, tree_type, describe)
 
     def _rank(self, written: Sequence[str], n_best: int, candidates: int, scorer: str) -> Ranking:
         """List the candidates of a sentence and rank them; see `parse_many`.
@@ -252,7 +279,7 @@ class Parser(Model):
 
     # -- probabilities ------------------------------------------------------------------------
 
-    def marginals(self, sentence: str | Iterable[str]) -> list[Bracket]:
+    def marginals(self, sentence: Sentence) -> list[Bracket]:
         """The probability of every phrase and tag of a sentence under the base grammar.
 
         It sums over the trees near the best one; the network has no part in it.
@@ -263,7 +290,12 @@ class Parser(Model):
         Raises:
             TypeError, ValueError: as `parse`.
         """
-        written = self.grammar.lexicon.forms.write(sentence_tokens(sentence))
+        read = self._read(sentence)
+        if isinstance(read, Exception):
+            raise read
+        return self._brackets(read.written)
+
+    def _brackets(self, written: Sequence[str]) -> list[Bracket]:
         brackets = [
             replace(bracket, start=bracket.start + first, end=bracket.end + first)
             for first, graph in self._decoder.hypergraphs(written)
@@ -394,15 +426,30 @@ def load(path: str | os.PathLike[str], *, search: Search | None = None) -> Parse
 
 def parse_nodes(
     parser: Parser,
-    sentences: Iterable[str | Iterable[str]],
+    sentences: Iterable[Any],
     *,
     n_best: int = 1,
     scorer: str = "cvg",
     n_jobs: int = 1,
     backend: str = "threads",
     address: str | None = None,
+    constituents: bool = False,
+    posteriors: bool = False,
 ) -> Iterator[ParseResult]:
-    """`Parser.parse_many` for the command line; trees are of type `rnnparse.trees.node.Node`."""
+    """`Parser.parse_many` for the command line; trees are of type `rnnparse.trees.node.Node`.
+
+    Args:
+        sentences: also `Line`s of text.
+        constituents: whether they are computed together with the trees, by the same threads.
+    """
+
+    def finish(sentence: ReadSentence, ranking: Ranking) -> ParseResult:
+        result = parser._result(Node, posteriors, sentence, ranking)
+        if constituents:
+            for scored in result.trees:
+                scored.constituents  # noqa: B018 (it is kept)
+        return result
+
     return parser._parse_many(
-        sentences, Node, n_best, None, scorer, n_jobs, "keep", backend, address
+        sentences, finish, n_best, None, scorer, n_jobs, "keep", backend, address
     )

@@ -11,7 +11,7 @@ import numpy as np
 from rnnparse.executors import open_remote
 from rnnparse.inference.forest import Forest, candidate_as, forest_of
 from rnnparse.input_sentences import windows
-from rnnparse.parse_results import ParseResult, ScoredTree
+from rnnparse.parse_results import Constituent, ParseResult, ScoredTree
 from rnnparse.threads import in_order
 
 CHUNK = 16  # sentences in one task
@@ -43,35 +43,58 @@ class Ranking(NamedTuple):
 
     def result(
         self,
-        tokens: Sequence[str],
-        written: Sequence[str],
+        sentence: ReadSentence,
         categories: Sequence[str],
         tree_type: type,
+        describe: Callable[[ScoredTree], tuple[Constituent, ...]],
     ) -> ParseResult:
         """The ranking as trees of a type.
 
         Args:
-            tokens: of the sentence.
-            written: the same, escaped as in trees.
+            sentence: the sentence.
             categories: names of the basic categories.
             tree_type: `Node` or NLTK's `Tree`.
+            describe: finds the constituents of a tree.
         """
         numbers = (self.order, self.score, self.log_probability, self.rnn_score)
+        words = list(map(str, sentence.written))  # without their tags
         trees = tuple(
-            ScoredTree(candidate_as(tree_type, self.forest, r, written, categories), *scores)
-            for r, *scores in zip(*(array.tolist() for array in numbers), strict=True)
+            ScoredTree(
+                candidate_as(tree_type, self.forest, r, words, categories),
+                score,
+                logp,
+                rnn,
+                describe,
+            )
+            for r, score, logp, rnn in zip(*(array.tolist() for array in numbers), strict=True)
         )
-        return ParseResult(tuple(tokens), trees, self.glued, divided=self.divided)
+        offsets = None if sentence.offsets is None else tuple(sentence.offsets)
+        tokens = tuple(sentence.tokens)
+        return ParseResult(tokens, trees, self.glued, divided=self.divided, offsets=offsets)
 
 
-Read = tuple[Sequence[str], Sequence[str]] | TypeError | ValueError
-"""The tokens of a sentence and their escaped forms, or the reason why it cannot be parsed."""
+class ReadSentence(NamedTuple):
+    """A sentence for the decoder.
+
+    Attributes:
+        tokens: of the sentence.
+        written: the same, escaped as in trees, each with its tag if that is given.
+        offsets: see `ParseResult`.
+    """
+
+    tokens: Sequence[str]
+    written: Sequence[str]
+    offsets: Sequence[tuple[int, int]] | None
+
+
+Read = ReadSentence | TypeError | ValueError
+"""A sentence, or the reason why it cannot be parsed."""
 
 
 def results(
     rank: Callable[[Sequence[str]], Ranking],
     read: Callable[[Any], Read],
-    finish: Callable[[Sequence[str], Sequence[str], Ranking], ParseResult],
+    finish: Callable[[ReadSentence, Ranking], ParseResult],
     sentences: Iterator[Any],
     *,
     n_jobs: int,
@@ -85,7 +108,7 @@ def results(
         rank: ranks the candidates of a sentence of escaped tokens, on workers. For other backends
             than threads it can be pickled.
         read: reads a sentence, on a thread of this process.
-        finish: makes a result of tokens, escaped tokens and ranking, on such a thread.
+        finish: makes a result of a sentence and its ranking, on such a thread.
         sentences: what `read` takes.
         n_jobs, backend, address: as for `rnnparse.executors.open_remote`.
         keep: whether errors of `read` are kept as results, or raised in their turn.
@@ -97,8 +120,8 @@ def results(
         def parse(part: list[Any]) -> list[ParseResult | Exception]:
             given = [read(sentence) for sentence in part]
             sound = [one for one in given if not isinstance(one, Exception)]
-            made = zip(sound, rank_there([written for _, written in sound]), strict=True)
-            answers = (finish(*one, ranking) for one, ranking in made)
+            made = zip(sound, rank_there([one.written for one in sound]), strict=True)
+            answers = (finish(one, ranking) for one, ranking in made)
             return [one if isinstance(one, Exception) else next(answers) for one in given]
 
         for part in in_order(parse, windows(sentences, size), threads):

@@ -22,7 +22,7 @@ _KERAS = {"_keras_compat", "_tensorflow"}
 _MODELS = _GRAMMAR | _KERAS | {"config", "inference", "models", "losses", "optim"}
 _PARSER = _MODELS | {
     *("folders", "input_sentences", "model_folder", "nltk_parser", "parse_results", "parser"),
-    *("executors", "given_trees", "ranking"),
+    *("executors", "given_trees", "ranking", "constituents", "given_tags", "rule_scores"),
 }
 _TELEMETRY = _KERAS | {"compiled", "files", "json_text", "telemetry", "threads"}
 _TRAINING = _PARSER | _TELEMETRY | {"config", "divergence", "evaluation", "training"}
@@ -53,6 +53,9 @@ ALLOWED = {
     "model_folder": _MODELS | {"folders"},
     "input_sentences": _TREES,
     "given_trees": {"grammar", "inference", "input_sentences", "trees"},
+    "given_tags": {"grammar", "trees"},
+    "rule_scores": {"grammar", "trees"},
+    "constituents": {"given_trees", "parse_results", "trees"},
     "parser": _PARSER,
     "ranking": {"executors", "inference", "input_sentences", "parse_results", "threads"},
     "nltk_parser": {"parse_results"},
@@ -61,7 +64,8 @@ ALLOWED = {
     "training": _TRAINING | {"version"},
     "study": _STUDY,
     "parser_study": _STUDY | _TRAINING | {"parser_study"},
-    "cli": _STUDY | _TRAINING | {"parser_study", "cli"},
+    "pages": _TRAINING | {"pages"},
+    "cli": _STUDY | _TRAINING | {"parser_study", "pages", "cli"},
     "__main__": {"cli"},
 }
 WITH_TENSORFLOW = {
