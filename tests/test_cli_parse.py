@@ -103,10 +103,12 @@ def test_json_has_everything(parse: Parse, trained: Path) -> None:
     printed = parse(LINES[:3], "--format", "json", "--n-best", "2").out
     forks, empty, chicken = map(json.loads, printed.splitlines())
     assert empty == {
-        "sentence": 2, "tokens": [], "glued": False, "divided": False, "trees": [],
+        "sentence": 2, "tokens": [], "offsets": [], "glued": False, "divided": False, "trees": [],
     }  # fmt: skip
     assert (forks["sentence"], chicken["sentence"]) == (1, 3)
     assert forks["tokens"] == ["They", "ate", "udon", "with", "forks", "."]
+    assert forks["offsets"] == [[0, 4], [5, 8], [9, 13], [14, 18], [19, 24], [24, 25]]
+    assert forks["trees"][0]["constituents"][1]["characters"] == [0, 25]
     assert forks["trees"][0]["tree"] == FORKS and chicken["trees"][0]["tree"] == CHICKEN
     model = load(trained)
     for scored in forks["trees"]:

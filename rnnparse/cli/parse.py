@@ -3,13 +3,11 @@
 from __future__ import annotations
 
 import argparse
-import re
-import shutil
 import sys
-from collections.abc import Callable, Generator, Iterator
+from collections.abc import Generator, Iterator
 from contextlib import closing
-from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Any, NoReturn
+from dataclasses import dataclass, field, replace
+from typing import TYPE_CHECKING, NoReturn
 
 from rnnparse.cli.console_text import (
     Numbers,
@@ -18,12 +16,14 @@ from rnnparse.cli.console_text import (
     warn_of_failed,
     warn_of_partial,
 )
+from rnnparse.cli.parse_formats import FORMATS, Answer
 from rnnparse.cli.search_options import add_search, given_search
 from rnnparse.config import BACKENDS
-from rnnparse.json_text import to_json
+from rnnparse.errors import ConfigError
 
 if TYPE_CHECKING:
-    from rnnparse.parser import Parser, ParseResult
+    from rnnparse.input_sentences import Line
+    from rnnparse.parser import Parser
 
 NAME = "parse"
 HELP = "parse sentences, one per line"
@@ -35,10 +35,16 @@ EPILOG = """\
 formats:
   penn    one bracketed tree per line; with --n-best the trees of a sentence on successive lines,
           best first, and an empty line after each sentence
-  json    one object per line: sentence (its number, from 1), tokens, glued, divided, and trees,
-          best first, each with tree, score, log_probability (natural log, of the PCFG) and
-          rnn_score
+  json    one object per line: sentence (its number, from 1), tokens, offsets (first character of
+          each token, and the one after its last), glued, divided, and trees, best first, each with
+          tree, score, log_probability (natural log, of the PCFG), rnn_score and constituents: all
+          nodes in pre-order with label, span (in tokens), characters, is_tag, and their parts of
+          rnn_score and log_probability
+  conll   columns: number, word, tag, and brackets as in CoNLL-2005, (S(NP*; an empty line after
+          each tree
   pretty  drawings for the terminal
+  svg     one <svg> element per line: a file for one sentence
+  html    a page with drawings. svg and html need the packages of pip install 'rnnparse[draw]'
 
 Every line of input gets an answer, in order:
   - an empty line gets (());
@@ -47,25 +53,38 @@ Every line of input gets an answer, in order:
   - a sentence that exceeds the budget (--max-length, --max-seconds, --max-memory) is parsed in
     parts; it gets one tree, which joins those of the parts. A message counts such sentences, and
     JSON marks them as glued and divided;
-  - a line that cannot be parsed, such as one of more than 1,048,576 characters, gets (()). JSON
-    gives the reason as "error". A warning counts such lines. The exit status stays 0.
+  - a line that cannot be parsed, such as one of more than 1,048,576 characters, or one with a tag
+    that the model does not have, gets (()). JSON gives the reason as "error". A warning counts such
+    lines. The exit status stays 0.
 
 examples:
   echo "They ate udon with forks." | rnnparse parse model --format pretty
   rnnparse parse model sentences.txt --out trees.mrg
-  rnnparse parse model tokens.txt --tokenized --n-best 10 --format json
+  rnnparse parse model tokens.txt --tokenized --n-best 10 --json
+  echo "They/PRP ate/VBD udon/NN" | rnnparse parse model --tagged --format conll
 """
 
-_EMPTY = "(())"
-_TOKEN = re.compile("[^ \t\n\r\f\v]+")
 
+@dataclass
+class _Counts:
+    """The sentences whose answers are not whole trees of the grammar, by their numbers."""
 
-@dataclass(frozen=True)
-class _Answer:
-    """The result for one line of input."""
+    glued: Numbers = field(default_factory=Numbers)
+    divided: Numbers = field(default_factory=Numbers)
+    failed: Numbers = field(default_factory=Numbers)
+    reason: str = ""
 
-    number: int
-    result: ParseResult
+    def watch(self, answers: Iterator[Answer]) -> Iterator[Answer]:
+        """The answers, which are counted as they pass."""
+        for answer in answers:
+            if answer.result.divided:
+                self.divided.add(answer.number)
+            elif answer.result.glued:
+                self.glued.add(answer.number)
+            if answer.result.error is not None:
+                self.reason = self.reason or answer.result.error
+                self.failed.add(answer.number)
+            yield answer
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -81,13 +100,34 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         help="print the N best trees of each sentence (default: only the best)",
     )
     parser.add_argument("--kbest", type=_former_name, help=argparse.SUPPRESS)
-    parser.add_argument(
+    kinds = parser.add_mutually_exclusive_group()
+    kinds.add_argument(
         "--tokenized",
         action="store_true",
         help="the input is already tokenized: white space separates the tokens",
     )
+    kinds.add_argument(
+        "--tagged",
+        action="store_true",
+        help="white space separates tokens with the tags that they keep: word/TAG, divided at the "
+        "last slash",
+    )
+    formats = parser.add_mutually_exclusive_group()
+    formats.add_argument(
+        "--format", choices=sorted(FORMATS), default="penn", help="see below (default: penn)"
+    )
+    formats.add_argument(
+        "--json",
+        action="store_const",
+        const="json",
+        dest="format",
+        help="the same as --format json",
+    )
     parser.add_argument(
-        "--format", choices=sorted(_FORMATS), default="penn", help="see below (default: penn)"
+        "--posteriors",
+        action="store_true",
+        help="with --json, add the probability of each constituent under the grammar; takes about "
+        "as long as parsing",
     )
     parser.add_argument(
         "--scorer",
@@ -130,27 +170,22 @@ def run(args: argparse.Namespace) -> int:
     from rnnparse.parser import load
     from rnnparse.trees.brackets import open_output
 
+    if args.posteriors and args.format != "json":
+        raise ConfigError("--posteriors needs --json: no other format has room for them")
     model = load(args.model, search=given_search(args))
-    show = _FORMATS[args.format]
-    glued, divided, failed, reason = Numbers(), Numbers(), Numbers(), ""
+    counts = _Counts()
     # Closed at once, as workers would outlive an interrupted command.
     with closing(_answers(model, args)) as answers, open_output(args.out) as stream:
-        for answer in _progress(answers, args):
-            if answer.result.divided:
-                divided.add(answer.number)
-            elif answer.result.glued:
-                glued.add(answer.number)
-            if answer.result.error is not None:
-                reason = reason or answer.result.error
-                failed.add(answer.number)
-            stream.write(show(answer, args.n_best is not None) + "\n")
+        watched = counts.watch(_progress(answers, args))
+        for text in FORMATS[args.format](watched, args.n_best is not None):
+            stream.write(text)
             stream.flush()
-    warn_of_partial(glued, divided)
-    warn_of_failed(failed, reason, f"line(s) of {args.file}")
+    warn_of_partial(counts.glued, counts.divided)
+    warn_of_failed(counts.failed, counts.reason, f"line(s) of {args.file}")
     return 0
 
 
-def _answers(model: Parser, args: argparse.Namespace) -> Generator[_Answer, None, None]:
+def _answers(model: Parser, args: argparse.Namespace) -> Generator[Answer, None, None]:
     """The results in the order of the lines; an empty line does not count as an error."""
     from rnnparse.input_sentences import NO_TOKEN
     from rnnparse.parser import parse_nodes
@@ -158,84 +193,31 @@ def _answers(model: Parser, args: argparse.Namespace) -> Generator[_Answer, None
     threads = args.jobs if args.jobs is not None else int(args.file == "-")
     results = parse_nodes(
         model,
-        _sentences(args.file, args.tokenized),
+        _sentences(args),
         n_best=args.n_best or 1,
         scorer=args.scorer,
         n_jobs=threads,
         backend=args.backend,
         address=args.address,
+        constituents=args.format == "json",
+        posteriors=args.posteriors,
     )
     for number, result in enumerate(results, start=1):
         if result.error == NO_TOKEN:
             result = replace(result, error=None)
-        yield _Answer(number, result)
+        yield Answer(number, result)
 
 
-def _sentences(path: str, tokenized: bool) -> Iterator[str | list[str]]:
-    from rnnparse.input_sentences import LONGEST_TEXT
+def _sentences(args: argparse.Namespace) -> Iterator[str | Line]:
+    from rnnparse.input_sentences import LONGEST_TEXT, Line
 
-    for line in read_lines(path, LONGEST_TEXT):
-        # A line that is too long is cut off; as a string, its length shows that.
-        yield _TOKEN.findall(line) if tokenized and len(line) <= LONGEST_TEXT else line
+    for line in read_lines(args.file, LONGEST_TEXT):
+        yield Line(line, args.tagged) if args.tokenized or args.tagged else line
 
 
-def _progress(answers: Iterator[_Answer], args: argparse.Namespace) -> Iterator[_Answer]:
+def _progress(answers: Iterator[Answer], args: argparse.Namespace) -> Iterator[Answer]:
     """Count sentences on the terminal, unless it shows the input or the output."""
     from tqdm import tqdm
 
     visible = args.file == "-" or (args.out == "-" and sys.stdout.isatty())
     return iter(tqdm(answers, unit=" sentences", disable=True if visible else None))
-
-
-def _penn(answer: _Answer, several: bool) -> str:
-    from rnnparse.trees.brackets import format_tree
-
-    trees = [format_tree(scored.tree) for scored in answer.result.trees] or [_EMPTY]
-    return "\n".join([*trees, ""] if several else trees)
-
-
-def _json(answer: _Answer, several: bool) -> str:
-    from rnnparse.trees.brackets import format_tree
-
-    result = answer.result
-    shown: dict[str, Any] = {
-        "sentence": answer.number,
-        "tokens": list(result.tokens),
-        "glued": result.glued,
-        "divided": result.divided,
-        "trees": [
-            {
-                "tree": format_tree(scored.tree),
-                "score": scored.score,
-                "log_probability": scored.log_probability,
-                "rnn_score": scored.rnn_score,
-            }
-            for scored in result.trees
-        ],
-    }
-    if result.error is not None:
-        shown["error"] = result.error
-    return to_json(shown)
-
-
-def _pretty(answer: _Answer, several: bool) -> str:
-    from rnnparse.trees.draw import pretty
-
-    if not answer.result.trees:
-        return _EMPTY + "\n"
-    width = shutil.get_terminal_size().columns
-    drawings = []
-    if answer.result.divided:
-        drawings.append(f"{answer.number}: exceeded the budget and was parsed in parts")
-    for rank, scored in enumerate(answer.result.trees, start=1):
-        if several:
-            drawings.append(f"{answer.number}, tree {rank}: score {scored.score:.3f}")
-        drawings.append(pretty(scored.tree, width) + "\n")
-    return "\n".join(drawings)
-
-
-_FORMATS: dict[str, Callable[[_Answer, bool], str]] = {
-    "penn": _penn,
-    "json": _json,
-    "pretty": _pretty,
-}

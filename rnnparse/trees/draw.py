@@ -30,7 +30,7 @@ def pretty(tree: Tree, width: int = 100) -> str:
         drawing = _top_down(tree)
         if all(len(line) <= width for line in drawing):
             return "\n".join(drawing)
-    return "\n".join(_indented(tree))
+    return "\n".join(indented(tree))
 
 
 def _nodes(tree: Tree) -> Iterator[Tree]:
@@ -57,7 +57,8 @@ def _unescaped(tree: Tree) -> Tree:
     return Tree(tree.label(), children)
 
 
-def _indented(tree: Tree) -> list[str]:
+def indented(tree: Tree) -> list[str]:
+    """A line for each node in pre-order; a word follows its tag on the same line."""
     lines = []
     pending: list[tuple[Tree | str, str, str]] = [(tree, "", "")]
     while pending:
