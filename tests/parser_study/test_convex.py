@@ -12,6 +12,7 @@ from hypothesis import strategies as st
 from rnnparse.errors import ConfigError
 from rnnparse.parser_study.convex import (
     CONVEX,
+    Optimum,
     ScoreVectorProblem,
     descent_bound,
     minimize_convex,
@@ -30,6 +31,11 @@ def problem() -> Problem:
 
 def of(objective: str = "hinge", l2: float = L2) -> ScoreVectorProblem:
     return ScoreVectorProblem(problem().store, problem().initial, objective, 0.1, l2)
+
+
+@lru_cache(maxsize=1)
+def optimum() -> Optimum:
+    return of().optimum(tolerance=1e-5)
 
 
 def test_the_optimum_is_that_of_a_quadratic_program() -> None:
@@ -90,7 +96,7 @@ def test_piecewise_linear_functions(seed: int, l2: float) -> None:
 
 
 def test_few_planes_leave_a_wide_but_valid_gap() -> None:
-    exact = of().optimum(tolerance=1e-5)
+    exact = optimum()
     early = of().optimum(limit=3)
     assert early.planes == 3 and early.value > exact.value
     assert early.lower_bound <= exact.value
@@ -98,7 +104,7 @@ def test_few_planes_leave_a_wide_but_valid_gap() -> None:
 
 def test_the_bound_holds_along_a_descent() -> None:
     task = of()
-    best = task.optimum(tolerance=1e-5)
+    best = optimum()
     v = task.parameters.v.copy()
     distance = float(np.linalg.norm(v - best.point))
     values, norms, rates = [], [], []
