@@ -27,6 +27,9 @@ demo: $(DEMO)/report.json
 $(DEMO)/report.json: $(VENV)/.installed $(SOURCES)
 	$(BIN)/rnnparse train --out $(DEMO) --overwrite
 
+# Tests start many processes. Without bytecode each of them would compile all modules anew.
+test test-all: export PYTHONDONTWRITEBYTECODE :=
+
 test: $(VENV)/.installed-for-tests
 	$(BIN)/python -m pytest -n auto --dist loadfile --no-loadscope-reorder
 

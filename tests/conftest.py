@@ -16,6 +16,10 @@ from rnnparse.cli import main
 # Shells let jobs in the background ignore it, and so would the programs that tests interrupt.
 signal.signal(signal.SIGINT, signal.default_int_handler)
 
+# Workers of a test run share the cores already, and threads that wait for work keep them busy.
+for library in ("OPENBLAS", "OMP"):
+    os.environ.setdefault(f"{library}_NUM_THREADS", "1")
+
 # While modules are imported, the collector would only go through more and more that stays.
 gc.disable()
 
@@ -34,6 +38,11 @@ SHARED = Path(__file__).resolve().parents[2] / "shared"
 def pytest_collection_finish() -> None:
     gc.freeze()
     gc.enable()
+
+
+def pytest_sessionfinish() -> None:
+    """Leave what is garbage by now to the end of the process: collecting it takes seconds."""
+    gc.freeze()
 
 
 @pytest.fixture(scope="session")
