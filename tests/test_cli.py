@@ -16,7 +16,9 @@ from rnnparse.cli import main
 from rnnparse.errors import ModelError
 from rnnparse.trees.embedded import embedded_treebank
 
-COMMANDS = ["train", "parse", "evaluate", "evalb", "info", "study"]
+COMMANDS = [
+    "train", "parse", "explain", "draw", "evaluate", "compare", "evalb", "info", "study",
+]  # fmt: skip
 PROGRAM = [sys.executable, "-m", "rnnparse"]
 
 

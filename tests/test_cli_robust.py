@@ -21,6 +21,7 @@ from tests.training.runs import TINY, run, write_treebank
 
 TREE = "(TOP (S (NP (PRP They)) (VP (VBD ate)) (. .)))\n"
 SUBCOMMANDS = [[], ["train"], ["parse"], ["evaluate"], ["evalb"], ["info"], ["study"]]
+SUBCOMMANDS += [["explain"], ["draw"], ["compare"]]
 SUBCOMMANDS += [["study", name] for name in ("run", "range", "show", "report")]
 
 

@@ -13,13 +13,24 @@ import shlex
 import sys
 from collections.abc import Iterator, Sequence
 
-from rnnparse.cli import evalb, evaluate, info, memory, parse, study, train
+from rnnparse.cli import (
+    compare,
+    draw,
+    evalb,
+    evaluate,
+    explain,
+    info,
+    memory,
+    parse,
+    study,
+    train,
+)
 from rnnparse.cli.commands import add_commands
 from rnnparse.cli.interruption import GRACE, STUDY_GRACE, Interruption, interruptible
 from rnnparse.errors import OutOfMemoryError, RnnparseError
 from rnnparse.version import __version__
 
-COMMANDS = (train, parse, evaluate, evalb, info, study)
+COMMANDS = (train, parse, explain, draw, evaluate, compare, evalb, info, study)
 
 ERROR, INTERNAL_ERROR, BROKEN_PIPE = 2, 70, 141
 """Exit statuses: 70 is EX_SOFTWARE of sysexits.h, 141 is what shells report after SIGPIPE. For

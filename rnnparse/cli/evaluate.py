@@ -3,32 +3,20 @@
 from __future__ import annotations
 
 import argparse
-import time
 from collections.abc import Callable
 from contextlib import nullcontext
-from dataclasses import asdict, dataclass, replace
+from dataclasses import asdict, replace
 from typing import TYPE_CHECKING, Any
 
-from rnnparse.cli.console_text import (
-    Numbers,
-    columns,
-    number,
-    print_json,
-    setting,
-    warn,
-    warn_of_failed,
-    warn_of_partial,
-)
+from rnnparse.cli.console_text import columns, number, print_json, setting
+from rnnparse.cli.gold_trees import Gold, parse_gold, read_gold, style_of
 from rnnparse.cli.search_options import add_search, given_search
-from rnnparse.cli.treebank_style import add_style, given_style
-from rnnparse.errors import TreebankError
+from rnnparse.cli.treebank_style import add_style
 
 if TYPE_CHECKING:
     from nltk.tree import Tree
 
     from rnnparse.evaluation import EvalbParams, Evaluation
-    from rnnparse.parser import Parser
-    from rnnparse.trees.style import TreebankStyle
 
 NAME = "evaluate"
 HELP = "parse the words of gold trees and score the result"
@@ -115,19 +103,6 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     add_style(parser)
 
 
-@dataclass(frozen=True)
-class _Gold:
-    """Gold trees in their order.
-
-    Attributes:
-        trees: as EVALB sees them; without children if they have no words.
-        cleaned: as a parser prints them; None if they have no words.
-    """
-
-    trees: list[Tree]
-    cleaned: list[Tree | None]
-
-
 def run(args: argparse.Namespace) -> int:
     """Parse, score, print."""
     from rnnparse.evaluation import EvalbParams, evaluate
@@ -136,11 +111,12 @@ def run(args: argparse.Namespace) -> int:
 
     params = EvalbParams.load(args.prm) if args.prm else EvalbParams.collins()
     params = replace(params, delete_by=args.delete_by)
-    gold = _read_gold(args.gold, _style(args))
+    gold = read_gold(args.gold, style_of(args))
     model = load(args.model, search=given_search(args))
     # Whether the file can be written shows before the work.
     with open_output(args.out) if args.out else nullcontext() as file:
-        test, about = _parse(model, args, gold)
+        test, about = parse_gold(model, gold, args.scorer, args.jobs)
+        about["delete_by"] = args.delete_by
         if file is not None:
             file.writelines(f"{format_tree(tree)}\n" for tree in test)
     evaluation = evaluate(gold.trees, test, params)
@@ -154,76 +130,6 @@ def run(args: argparse.Namespace) -> int:
     for _, _, table in parts:
         print(f"\n{table}")
     return 0
-
-
-def _style(args: argparse.Namespace) -> TreebankStyle:
-    from rnnparse.trees.style import TreebankStyle
-
-    return TreebankStyle.from_dict(given_style(args).get("style", {}))
-
-
-def _read_gold(path: str, style: TreebankStyle) -> _Gold:
-    """Gold trees without traces, their roots renamed to TOP.
-
-    The parser's trees have the root TOP, which the COLLINS parameters delete.
-    """
-    from rnnparse.trees.cleaning import ROOT, prune
-    from rnnparse.trees.corpus import read_clean
-    from rnnparse.trees.node import Node
-    from rnnparse.trees.scanner import ROOT_LABELS
-
-    gold = _Gold([], [])
-    for tree, cleaned in read_clean(path, style, keep_empty=True):
-        pruned = prune(tree, style) or Node(ROOT, [])
-        if pruned.label() in ROOT_LABELS:
-            pruned.set_label(ROOT)
-        gold.trees.append(pruned)
-        gold.cleaned.append(cleaned)
-    if not any(gold.cleaned):
-        raise TreebankError("none of its trees has words", path)
-    return gold
-
-
-def _parse(
-    model: Parser, args: argparse.Namespace, gold: _Gold
-) -> tuple[list[Tree], dict[str, Any]]:
-    """The best tree of each sentence, and how the parsing went."""
-    from tqdm import tqdm
-
-    from rnnparse.parser import parse_nodes
-    from rnnparse.trees.cleaning import set_words, words
-    from rnnparse.trees.node import Node
-
-    started = time.perf_counter()
-    places = [place for place, tree in enumerate(gold.cleaned) if tree is not None]
-    sentences = [words(tree) for tree in gold.cleaned if tree is not None]
-    results = parse_nodes(model, sentences, scorer=args.scorer, n_jobs=args.jobs)
-    test = [Node("", []) for _ in gold.trees]
-    glued: list[int] = []
-    divided: list[int] = []
-    failed: dict[int, str] = {}
-    progress = tqdm(results, total=len(sentences), unit=" sentences", disable=None)
-    for place, sentence, result in zip(places, sentences, progress, strict=True):
-        if result.error is not None:
-            failed[place + 1] = result.error
-            continue
-        test[place] = result.trees[0].tree
-        set_words(test[place], sentence)  # EVALB compares words byte by byte
-        if result.glued:
-            glued.append(place + 1)
-        if result.divided:
-            divided.append(place + 1)
-    empty = sorted(set(range(len(test))) - set(places))
-    if empty:
-        warn(
-            f"{len(empty)} gold tree(s) without words do not count: "
-            f"{Numbers(place + 1 for place in empty)}"
-        )
-    warn_of_partial(Numbers(sorted(set(glued).difference(divided))), Numbers(divided))
-    warn_of_failed(Numbers(failed), next(iter(failed.values()), ""), "gold sentence(s)")
-    seconds = time.perf_counter() - started
-    about = {"scorer": args.scorer, "delete_by": args.delete_by}
-    return test, {**about, "glued": glued, "divided": divided, "seconds": seconds}
 
 
 def _summary_table(evaluation: Evaluation, about: dict[str, Any]) -> str:
@@ -265,7 +171,7 @@ Part = tuple[str, Any, str]
 
 
 def _extra_parts(
-    args: argparse.Namespace, gold: _Gold, test: list[Tree], evaluation: Evaluation
+    args: argparse.Namespace, gold: Gold, test: list[Tree], evaluation: Evaluation
 ) -> list[Part]:
     makers: list[tuple[bool, Callable[[], Part]]] = [
         (args.by_label, lambda: _by_label(gold.trees, test, evaluation.params)),

@@ -64,7 +64,7 @@ def inline_tree(tree: Tree, marked: Collection[int] = ()) -> Any:
 
 def _number(value: float | None, digits: int = 2) -> str:
     """A number for a table; a dash for None."""
-    return "–" if value is None else f"{value:.{digits}f}"
+    return "–" if value is None else f"{round(value, digits) + 0.0:.{digits}f}"  # no -0.00
 
 
 def _encodable(text: str) -> str:
