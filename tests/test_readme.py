@@ -88,6 +88,7 @@ def test_console_examples(folder: Path) -> None:
 def run_examples(commands: list[Example], folder: Path) -> None:
     # A study starts a worker for each core; one is enough here.
     variables = {"XDG_CACHE_HOME": str(folder / "cache"), "LOKY_MAX_CPU_COUNT": "1"}
+    variables["COLUMNS"] = "120"
     for example in commands:
         done = run_shell(example.command, folder, variables)
         assert done.returncode == example.status, done.stderr
