@@ -395,7 +395,7 @@ def test_write_where_it_cannot(tmp_path):
     [
         pytest.param("wsj-sample/train", 3253, marks=pytest.mark.slow),
         ("wsj-sample/dev", 316),
-        ("craft/dev", 2780),
+        pytest.param("craft/dev", 2780, marks=pytest.mark.slow),
     ],
 )
 def test_real_treebanks(shared, name, count, caplog):
