@@ -48,7 +48,7 @@ class TagLexicon(Lexicon):
     def __init__(self, lexicon: Lexicon, pcfg: Pcfg) -> None:
         vars(self).update(vars(lexicon))
         self._category = pcfg.category
-        known = np.unique(pcfg.category[lexicon.states()]).tolist()
+        known = np.unique(pcfg.category[lexicon.state_symbol]).tolist()
         self.tags = {pcfg.categories[c]: c for c in known}
 
     def mark(self, words: Sequence[str], tags: Sequence[str]) -> list[str]:

@@ -64,8 +64,9 @@ ALLOWED = {
     "training": _TRAINING | {"version"},
     "study": _STUDY,
     "parser_study": _STUDY | _TRAINING | {"parser_study"},
-    "pages": _TRAINING | {"pages"},
-    "cli": _STUDY | _TRAINING | {"parser_study", "pages", "cli"},
+    "error_sources": _TRAINING,
+    "pages": _TRAINING | {"error_sources", "pages"},
+    "cli": _STUDY | _TRAINING | {"parser_study", "error_sources", "pages", "cli"},
     "__main__": {"cli"},
 }
 WITH_TENSORFLOW = {

@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import argparse
-from collections.abc import Callable
-from contextlib import nullcontext
+from collections.abc import Callable, Iterator
+from contextlib import ExitStack
 from dataclasses import asdict, replace
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from rnnparse.cli.console_text import columns, number, print_json, setting
+from rnnparse.cli.draw import checked_suffix
 from rnnparse.cli.gold_trees import Gold, parse_gold, read_gold, style_of
 from rnnparse.cli.search_options import add_search, given_search
 from rnnparse.cli.treebank_style import add_style
@@ -16,7 +18,9 @@ from rnnparse.cli.treebank_style import add_style
 if TYPE_CHECKING:
     from nltk.tree import Tree
 
+    from rnnparse.error_sources import ErrorSources
     from rnnparse.evaluation import EvalbParams, Evaluation
+    from rnnparse.parser import Parser
 
 NAME = "evaluate"
 HELP = "parse the words of gold trees and score the result"
@@ -29,6 +33,7 @@ examples:
   rnnparse evaluate model test.mrg
   rnnparse evaluate model test.mrg --by-label --attachments
   rnnparse evaluate model test.mrg --json --out trees.mrg
+  rnnparse evaluate model test.mrg --html errors.html
 Is the network better than the PCFG, or is the difference noise?
   rnnparse evaluate model test.mrg --scorer pcfg --out pcfg.mrg
   rnnparse evaluate model test.mrg --against pcfg.mrg
@@ -83,6 +88,18 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         "and a p-value (paired bootstrap). The file has one tree per line, in UTF-8, for the same "
         "sentences; (()) for a missing tree",
     )
+    parser.add_argument(
+        "--error-sources",
+        action="store_true",
+        help="add how much F1 the candidate lists lose, the choice from them, and unknown words; "
+        "parses three times",
+    )
+    parser.add_argument(
+        "--html",
+        metavar="FILE",
+        help="write a page about the errors: all of the above, confusions, and the worst sentences "
+        "drawn; needs the packages of pip install 'rnnparse[draw]'",
+    )
     parser.add_argument("--out", metavar="FILE", help="write the parser's trees here")
     parser.add_argument(
         "--jobs",
@@ -113,23 +130,70 @@ def run(args: argparse.Namespace) -> int:
     params = replace(params, delete_by=args.delete_by)
     gold = read_gold(args.gold, style_of(args))
     model = load(args.model, search=given_search(args))
-    # Whether the file can be written shows before the work.
-    with open_output(args.out) if args.out else nullcontext() as file:
+    if args.html:
+        require_packages(args.html)
+    with ExitStack() as stack:
+        # Whether the files can be written shows before the work.
+        out, page = (
+            stack.enter_context(open_output(path)) if path else None
+            for path in (args.out, args.html)
+        )
         test, about = parse_gold(model, gold, args.scorer, args.jobs)
         about["delete_by"] = args.delete_by
-        if file is not None:
-            file.writelines(f"{format_tree(tree)}\n" for tree in test)
-    evaluation = evaluate(gold.trees, test, params)
-    parts = _extra_parts(args, gold, test, evaluation)
+        if out is not None:
+            out.writelines(f"{format_tree(tree)}\n" for tree in test)
+        evaluation = evaluate(gold.trees, test, params)
+        sources = None
+        if args.error_sources or page is not None:
+            sources = error_sources_of(model, gold, args.jobs)
+        if page is not None and sources is not None:
+            page.writelines(_page(args, gold, test, evaluation, sources))
+    parts = _extra_parts(args, gold, test, evaluation, sources)
     if args.json:
         extra = {name: value for name, value, _ in parts}
-        print_json({**evaluation.summary(), "missing": evaluation.missing(), **about, **extra})
+        whole = {**evaluation.summary(), "mean_sentence_f1": _mean_f1(evaluation)}
+        print_json({**whole, "missing": evaluation.missing(), **about, **extra})
         return 0
     print(_summary_table(evaluation, about))
     print(_missing(evaluation), end="")
     for _, _, table in parts:
         print(f"\n{table}")
     return 0
+
+
+def require_packages(path: str) -> None:
+    """Check the name of a page, and that there are the packages to make it.
+
+    Raises:
+        ConfigError: the name does not end in .html.
+        MissingExtraError: a package is not installed.
+    """
+    from rnnparse.pages.rendering import inline_tree
+    from rnnparse.trees.node import Node
+
+    checked_suffix(Path(path), (".html",))
+    inline_tree(Node("", []))
+
+
+def error_sources_of(model: Parser, gold: Gold, n_jobs: int) -> ErrorSources:
+    """Where a parser loses F1 on gold trees."""
+    from rnnparse.error_sources import error_sources
+
+    return error_sources(model, [tree for tree in gold.cleaned if tree is not None], n_jobs)
+
+
+def _page(
+    args: argparse.Namespace,
+    gold: Gold,
+    test: list[Tree],
+    evaluation: Evaluation,
+    sources: ErrorSources,
+) -> Iterator[str]:
+    from rnnparse.pages.error_report import Parsed, error_page
+
+    return error_page(
+        Parsed(args.model, args.gold, evaluation, gold.trees, gold.cleaned, test, sources)
+    )
 
 
 def _summary_table(evaluation: Evaluation, about: dict[str, Any]) -> str:
@@ -139,6 +203,9 @@ def _summary_table(evaluation: Evaluation, about: dict[str, Any]) -> str:
     rows = [
         (title, *(number(summary[key]) for summary in summaries)) for title, key in _SUMMARY.items()
     ]
+    rows.append(
+        ("mean F1 of sentences", *(number(_mean_f1(evaluation, n)) for n in (None, cutoff)))
+    )
     rows += [
         (title, *(str(summary[key]) for summary in summaries))
         for title, key in (("sentences", "sentences"), ("words", "words"))
@@ -151,6 +218,13 @@ def _summary_table(evaluation: Evaluation, about: dict[str, Any]) -> str:
     rows += [(name, str(len(about[name])), "") for name in ("glued", "divided")]
     rows.append(("seconds", number(about["seconds"], 1), ""))
     return columns((f"scorer: {about['scorer']}", "all", f"<= {cutoff} words"), rows)
+
+
+def _mean_f1(evaluation: Evaluation, longest: int | None = None) -> float | None:
+    """The mean F1 of the sentences that count, or of those of at most so many words."""
+    rows = (row for row in evaluation.sentences if longest is None or row.length <= longest)
+    scores = [row.f1 for row in rows if row.f1 is not None]
+    return sum(scores) / len(scores) if scores else None
 
 
 def _missing(evaluation: Evaluation) -> str:
@@ -171,12 +245,17 @@ Part = tuple[str, Any, str]
 
 
 def _extra_parts(
-    args: argparse.Namespace, gold: Gold, test: list[Tree], evaluation: Evaluation
+    args: argparse.Namespace,
+    gold: Gold,
+    test: list[Tree],
+    evaluation: Evaluation,
+    sources: ErrorSources | None,
 ) -> list[Part]:
     makers: list[tuple[bool, Callable[[], Part]]] = [
         (args.by_label, lambda: _by_label(gold.trees, test, evaluation.params)),
         (args.by_length, lambda: _by_length(evaluation)),
         (args.attachments, lambda: _attachments(gold.cleaned, test)),
+        (args.error_sources and sources is not None, lambda: _error_sources(sources)),
         (bool(args.against), lambda: _against(args, gold.trees, evaluation)),
     ]
     return [make() for wanted, make in makers if wanted]
@@ -228,6 +307,29 @@ def _attachments(gold: list[Tree | None], test: list[Tree]) -> Part:
         for label, (correct, total) in counts.items()
     }
     return "attachments", value, columns(("attachment of", "correct", "total", "%"), rows)
+
+
+def _error_sources(sources: ErrorSources | None) -> Part:
+    from rnnparse.error_sources import SHORT
+
+    assert sources is not None
+    rows = [
+        (name, number(now), number(tagged), f"{tagged - now:+.2f}")
+        for name, now, tagged in sources.rows()
+    ]
+    table = columns(("", "now", "unknown words tagged", "difference"), rows)
+    table += f"\nunknown words: {sources.unknown} of {sources.words}"
+    table += (
+        f"\nlists that pruning changes: {sources.pruned} of {sources.short} sentences of at most "
+        f"{SHORT} words"
+    )
+    value = {
+        "now": asdict(sources.now),
+        "unknown_words_tagged": asdict(sources.tagged),
+        **{key: getattr(sources, key) for key in ("candidates", "unknown", "words")},
+        **{key: getattr(sources, key) for key in ("short", "pruned")},
+    }
+    return "error_sources", value, table
 
 
 def _against(args: argparse.Namespace, gold: list[Tree], evaluation: Evaluation) -> Part:

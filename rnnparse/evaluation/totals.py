@@ -40,6 +40,13 @@ class SentenceScore:
     correct_tags: int = 0
     reason: str = ""
 
+    @property
+    def f1(self) -> float | None:
+        """F1 of the sentence in per cent, 100 without brackets; None if it is not scored."""
+        if self.status != OK:
+            return None
+        return f_measure(self.matched, self.gold, self.test) if self.gold + self.test else 100.0
+
 
 @dataclass
 class Totals:
