@@ -6,9 +6,9 @@ import numpy as np
 
 from rnnparse.inference.space import Limits
 
-MARGIN, WIDTH, DEPTH = 9.0, 9.0, 20.0  # nats; see `Limits`
+MARGIN, WIDTH, DEPTH = 8.0, 8.0, 20.0  # nats; see `Limits`
 MORE = 3.0  # nats; for sentences without a tree within the usual limits
-SPREAD = 36.0  # nats times tokens: short sentences are searched further, at little cost
+SPREAD = 120.0  # nats times tokens: short sentences are searched further, at little cost
 
 
 def limits_for(n: int, least: float) -> Limits:
