@@ -47,17 +47,17 @@ def grammar_to_arrays(
     """All parts of a grammar; equal grammars give equal arrays in equal order."""
     tagger = lexicon.tagger
     return {
-        **_strings_to_arrays("pcfg.symbols", pcfg.symbols),
-        **_strings_to_arrays("pcfg.categories", pcfg.categories),
+        **strings_to_arrays("pcfg.symbols", pcfg.symbols),
+        **strings_to_arrays("pcfg.categories", pcfg.categories),
         **{f"pcfg.{name}": getattr(pcfg, name) for name in PCFG},
-        **_strings_to_arrays("lexicon.words", lexicon.words),
+        **strings_to_arrays("lexicon.words", lexicon.words),
         **{f"lexicon.{name}": getattr(lexicon, name) for name in LEXICON},
         "lexicon.log_unknown": np.array([lexicon.log_unknown], np.float64),
-        **_strings_to_arrays("tagger.features", tagger.features),
+        **strings_to_arrays("tagger.features", tagger.features),
         "tagger.weights": tagger.weights,
-        **_strings_to_arrays("tagger.vector_words", tagger.vectors.words),
+        **strings_to_arrays("tagger.vector_words", tagger.vectors.words),
         "tagger.vectors": tagger.vectors.matrix,
-        **_strings_to_arrays("heads", [heads.to_text()]),
+        **strings_to_arrays("heads", [heads.to_text()]),
         **_closing_to_arrays(closing),
     }
 
@@ -73,22 +73,22 @@ def grammar_from_arrays(
             that grammars have.
     """
     tagger = UnknownWordTagger(
-        _strings_from_arrays("tagger.features", arrays),
+        strings_from_arrays("tagger.features", arrays),
         arrays["tagger.weights"],
-        WordVectors(_strings_from_arrays("tagger.vector_words", arrays), arrays["tagger.vectors"]),
+        WordVectors(strings_from_arrays("tagger.vector_words", arrays), arrays["tagger.vectors"]),
     )
     lexicon = Lexicon(
-        _strings_from_arrays("lexicon.words", arrays),
+        strings_from_arrays("lexicon.words", arrays),
         **{name: arrays[f"lexicon.{name}"] for name in LEXICON},
         log_unknown=_number("lexicon.log_unknown", arrays),
         tagger=tagger,
     )
     pcfg = Pcfg(
-        symbols=_strings_from_arrays("pcfg.symbols", arrays),
-        categories=_strings_from_arrays("pcfg.categories", arrays),
+        symbols=strings_from_arrays("pcfg.symbols", arrays),
+        categories=strings_from_arrays("pcfg.categories", arrays),
         **{name: arrays[f"pcfg.{name}"] for name in PCFG},
     )
-    (text,) = _strings_from_arrays("heads", arrays)
+    (text,) = strings_from_arrays("heads", arrays)
     heads = HeadTable.from_text(text, "the model's heads")
     if heads.to_text() != text:
         raise ValueError("heads: the table is not in canonical form")
@@ -112,7 +112,8 @@ def _closing_from_arrays(arrays: Arrays) -> CellClosing | None:
     return CellClosing(arrays["closing.weights"], _number("closing.threshold", arrays))
 
 
-def _strings_to_arrays(name: str, strings: Sequence[str]) -> dict[str, np.ndarray]:
+def strings_to_arrays(name: str, strings: Sequence[str]) -> dict[str, np.ndarray]:
+    """A list of strings as arrays `NAME.utf8` and `NAME.offsets`."""
     encoded = [s.encode("utf-8", "surrogatepass") for s in strings]
     return {
         f"{name}.utf8": np.frombuffer(b"".join(encoded), np.uint8),
@@ -120,7 +121,13 @@ def _strings_to_arrays(name: str, strings: Sequence[str]) -> dict[str, np.ndarra
     }
 
 
-def _strings_from_arrays(name: str, arrays: Arrays) -> tuple[str, ...]:
+def strings_from_arrays(name: str, arrays: Arrays) -> tuple[str, ...]:
+    """The inverse of `strings_to_arrays`.
+
+    Raises:
+        KeyError: an array is missing.
+        ValueError: an array violates `rnnparse.array_invariants`, or is not UTF-8.
+    """
     parts = {part: arrays[f"{name}.{part}"] for part in _STRINGS}
     check(name, _STRINGS, parts)
     joined, offsets = parts["utf8"].tobytes(), parts["offsets"].tolist()
