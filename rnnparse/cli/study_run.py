@@ -109,7 +109,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 def add_shared(parser: argparse.ArgumentParser, title: str) -> None:
     """Declare the settings that all trials share. `rnnparse study range` has them, too."""
     group = parser.add_argument_group(title)
-    option(group, "--dev", "development set (default: a random tenth of TREEBANK)", "TREEBANK")
+    option(group, "--dev", "development set (default: a contiguous tenth of TREEBANK)", "TREEBANK")
     option(group, "--vectors", "pre-trained word vectors in GloVe's text format", "FILE")
     add_candidates(group)
     option(

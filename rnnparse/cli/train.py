@@ -81,7 +81,7 @@ def _add_data(parser: argparse.ArgumentParser) -> None:
     group.add_argument(
         "--out", metavar="MODEL", default="model", help="folder of the new model (default: model)"
     )
-    option(group, "--dev", "development set (default: a random tenth of TREEBANK)", "TREEBANK")
+    option(group, "--dev", "development set (default: a contiguous tenth of TREEBANK)", "TREEBANK")
     option(
         group,
         "--folds",

@@ -1,5 +1,6 @@
 from rnnparse.training.candidate_brackets import bracket_counts as bracket_counts
 from rnnparse.training.checkpoint import TrainingState as TrainingState
+from rnnparse.training.data import blocks as blocks
 from rnnparse.training.data import load_clean as load_clean
 from rnnparse.training.data import read_word_vectors as read_word_vectors
 from rnnparse.training.dev_selection import f1_of as f1_of

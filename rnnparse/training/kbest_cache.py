@@ -134,13 +134,15 @@ class CachedLists(Sequence[Parse]):
         self.flags, self._parse = flags, parse
 
     @classmethod
-    def interleaved(cls, folds: Sequence[CachedLists]) -> CachedLists:
-        """The lists of sentences that were dealt out to n folds: sentence i to fold i % n."""
-        n = len(folds)
-        flags = np.zeros((sum(map(len, folds)), len(_FLAGS)), np.bool_)
-        for fold, lists in enumerate(folds):
-            flags[fold::n] = lists.flags
-        return cls(flags, lambda i: folds[i % n][i // n])
+    def joined(cls, parts: Sequence[CachedLists]) -> CachedLists:
+        """The lists of several parts, one after the other; there is at least one part."""
+        ends = np.cumsum([len(part) for part in parts])
+
+        def parse(i: int) -> Parse:
+            part = int(np.searchsorted(ends, i, side="right"))
+            return parts[part][i - int(ends[part])]  # counted from the end
+
+        return cls(np.concatenate([part.flags for part in parts]), parse)
 
     def __len__(self) -> int:
         """S, the number of sentences."""

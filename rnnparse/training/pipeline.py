@@ -27,7 +27,7 @@ from rnnparse.models.parameters import Parameters
 from rnnparse.parser import Parser
 from rnnparse.telemetry.tensorboard import TensorBoardLog
 from rnnparse.training.checkpoint import TrainingState, load_state, save_state
-from rnnparse.training.data import fingerprint, read_data
+from rnnparse.training.data import blocks, fingerprint, read_data
 from rnnparse.training.dev_selection import (
     BETAS,
     best_epoch,
@@ -271,9 +271,9 @@ def _fit_with_folds(
     states: list[TrainingState] = []
     base, oracle = np.zeros(3, np.int64), np.zeros(3, np.int64)
     dev_partial = np.zeros(2, np.int64)
-    for fold in range(folds):
-        held = trees[fold::folds]
-        rest = [tree for i, tree in enumerate(trees) if i % folds != fold] or trees
+    for fold, block in enumerate(blocks(len(trees), folds)):
+        held = trees[block.start : block.stop]
+        rest = [*trees[: block.start], *trees[block.stop :]] or trees
         lists = _lists(rest, held, vectors, config, run.progress)
         dev_partial += _partial(lists.dev)
         part = make_problem(lists, rest, held, vectors, config, cache_folder(config.cache))

@@ -26,7 +26,7 @@ from rnnparse.models.parameters import Parameters, initial_parameters
 from rnnparse.models.vectors import reduce_dimension
 from rnnparse.models.vocabulary import Vocabulary
 from rnnparse.training.candidate_brackets import BracketCounts, bracket_counts
-from rnnparse.training.data import fingerprint
+from rnnparse.training.data import blocks, fingerprint
 from rnnparse.training.dev_selection import DevSet
 from rnnparse.training.kbest_cache import CachedLists, candidate_lists
 from rnnparse.trees.cleaning import words
@@ -129,15 +129,16 @@ def make_lists(
         return Lists(grammar, lists(train, lambda: own, "own", "training lists"), dev_lists)
     folds = min(config.jackknife, len(train))
     made: list[CachedLists] = []
-    for fold in range(folds):
-        others = [tree for i, tree in enumerate(train) if i % folds != fold] or train
+    for fold, block in enumerate(blocks(len(train), folds)):
+        others = [*train[: block.start], *train[block.stop :]] or train
 
         def decoder(others: list[Tree] = others) -> Decoder:
             return Decoder(_with_categories(grammar_of(others), grammar), search)
 
         what = f"training lists {fold + 1}/{folds}"
-        made.append(lists(train[fold::folds], decoder, f"fold-{fold}-of-{folds}", what))
-    return Lists(grammar, CachedLists.interleaved(made), dev_lists)
+        name = f"fold-{fold}-of-{folds}"
+        made.append(lists(train[block.start : block.stop], decoder, name, what))
+    return Lists(grammar, CachedLists.joined(made), dev_lists)
 
 
 def _with_categories(grammar: Grammar, model: Grammar) -> Grammar:

@@ -7,7 +7,7 @@ import pytest
 from nltk.tree import Tree
 
 from rnnparse.errors import TreebankError
-from rnnparse.training.data import fingerprint, hold_out, load_clean, require_two
+from rnnparse.training.data import blocks, fingerprint, hold_out, load_clean, require_two
 from rnnparse.trees.brackets import format_tree
 from rnnparse.trees.style import TreebankStyle
 from tests.grammar.small import trees
@@ -37,15 +37,24 @@ def test_malformed_trees_are_skipped_or_errors_with_their_place(tmp_path: Path) 
         load_clean(str(tmp_path / "absent.mrg"))
 
 
-def test_a_tenth_is_held_out_by_chance() -> None:
+def test_a_contiguous_tenth_is_held_out() -> None:
     everything = trees(50)
     train, dev = hold_out(everything, 3)
     assert (len(train), len(dev)) == (45, 5)
     assert sorted(map(format_tree, train + dev)) == sorted(map(format_tree, everything))
     assert hold_out(everything, 3) == (train, dev)
     assert hold_out(everything, 4) != (train, dev)
-    places = [everything.index(tree) for tree in train]
-    assert places == sorted(places)
+    start = everything.index(dev[0])
+    assert dev == everything[start : start + 5]
+    assert train == everything[:start] + everything[start + 5 :]
+
+
+@pytest.mark.parametrize(("sentences", "number"), [(10, 3), (5, 5), (7, 1)])
+def test_blocks_are_contiguous_and_of_nearly_equal_size(sentences: int, number: int) -> None:
+    divided = blocks(sentences, number)
+    assert [i for block in divided for i in block] == list(range(sentences))
+    sizes = [len(block) for block in divided]
+    assert len(sizes) == number and max(sizes) - min(sizes) <= 1
 
 
 @pytest.mark.parametrize(("count", "held"), [(2, 1), (3, 1), (19, 1), (20, 2)])

@@ -299,11 +299,12 @@ def test_one_file_is_in_memory_at_a_time(tmp_path: Path, monkeypatch: pytest.Mon
     assert first() is None
 
 
-def test_the_lists_of_folds_are_interleaved(tmp_path: Path, expected: list[Parse]) -> None:
-    folds = [
-        cached(tmp_path / str(fold), Counting(), sentences=SENTENCES[fold::3]) for fold in range(3)
+def test_the_lists_of_parts_are_joined(tmp_path: Path, expected: list[Parse]) -> None:
+    parts = [
+        cached(tmp_path / str(a), Counting(), sentences=SENTENCES[a:b])
+        for a, b in ((0, 1), (1, 4), (4, len(SENTENCES)))
     ]
-    lists = CachedLists.interleaved(folds)
+    lists = CachedLists.joined(parts)
     assert_equal(list(lists), expected)
     assert lists.flags.tolist() == [[parse.glued, parse.divided] for parse in expected]
 
