@@ -208,6 +208,7 @@ def _margin(best: ScoredTree, other: ScoredTree, rank: int, beta: float) -> str:
     network = best.rnn_score - other.rnn_score
     grammar = beta * ((best.log_probability or 0.0) - (other.log_probability or 0.0))
     lead = best.score - other.score
+    network, grammar = (round(part, 3) + 0.0 for part in (network, grammar))  # no -0.000
     return (
         f"Tree 1 leads tree {rank} by {lead:.3f}: network {network:+.3f}, grammar {grammar:+.3f}."
     )

@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 import unicodedata
 from collections.abc import Collection, Sequence
+from math import sqrt
 from typing import TYPE_CHECKING, Any, NamedTuple
 from xml.sax.saxutils import escape, quoteattr
 
@@ -21,6 +22,7 @@ MARK = "#b5420a"
 _NO_LABEL = "()"
 _GAP = 16  # pixels between drawings
 _LARGEST = 32_000  # pixels; Cairo's surfaces are little larger
+_MOST = 80_000_000  # pixels of a PNG; some programs refuse larger ones
 _SHARPNESS = 2  # pixels of a PNG for each of the SVG
 _NOT_IN_XML = re.compile("[^\t\n\r\x20-\ud7ff\ue000-\ufffd\U00010000-\U0010ffff]")
 
@@ -96,7 +98,8 @@ def to_png(drawing: Drawing) -> bytes:
         raise MissingExtraError("CairoSVG", EXTRA) from None
     except OSError:  # from its binding
         raise MissingExtraError("CairoSVG with the system library libcairo2", EXTRA) from None
-    scale = min(_SHARPNESS, _LARGEST / drawing.width, _LARGEST / drawing.height)
+    fit = sqrt(_MOST / (drawing.width * drawing.height))
+    scale = min(_SHARPNESS, _LARGEST / drawing.width, _LARGEST / drawing.height, fit)
     if scale < 0.5:
         raise ValueError("the drawing is too large for a PNG; use SVG or HTML")
     png: bytes = cairosvg.svg2png(drawing.svg.encode("utf-8"), scale=scale)
