@@ -53,8 +53,9 @@ def run(args: argparse.Namespace) -> int:
     trees = _read(args)
     if kind == ".html":
         from rnnparse.pages.tree_pages import tree_page
+        from rnnparse.trees.brackets import source_name
 
-        pieces = tree_page(args.file, _sections(trees))
+        pieces = tree_page(source_name(args.file), _sections(trees))
         write_atomically(out, lambda file: file.writelines(p.encode("utf-8") for p in pieces))
         return 0
     drawings = []
@@ -62,7 +63,8 @@ def run(args: argparse.Namespace) -> int:
         try:
             drawings.append(draw_tree(tree))
         except ValueError as error:
-            raise TreebankError(f"tree {number}: {error}, but pretty does", args.file) from error
+            message = f"tree {number}: {error}; a .html file has it as text"
+            raise TreebankError(message, args.file) from error
     drawing = stacked(drawings)
     try:
         content = to_png(drawing) if kind == ".png" else drawing.svg.encode("utf-8")
