@@ -73,6 +73,6 @@ def trained(tmp_path_factory: pytest.TempPathFactory) -> Path:
         model = folder / "trained" / "model"
         if not model.exists():
             cache = str(folder / "trained" / "cache")
-            few = ["--epochs", "4"]  # enough to be near the best, which takes three times as long
+            few = ["--epochs", "8"]  # enough to be near the best, which takes three times as long
             assert main(["train", "--out", str(model), "--cache", cache, *few]) == 0
     return model
