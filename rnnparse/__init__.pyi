@@ -1,3 +1,4 @@
+from rnnparse import encoder as encoder
 from rnnparse import errors as errors
 from rnnparse import evaluation as evaluation
 from rnnparse import grammar as grammar
@@ -13,6 +14,7 @@ from rnnparse import trees as trees
 from rnnparse.config import TrainingConfig as TrainingConfig
 from rnnparse.errors import ConfigError as ConfigError
 from rnnparse.errors import DivergedError as DivergedError
+from rnnparse.errors import EncoderError as EncoderError
 from rnnparse.errors import MissingExtraError as MissingExtraError
 from rnnparse.errors import ModelError as ModelError
 from rnnparse.errors import OutOfMemoryError as OutOfMemoryError

@@ -39,6 +39,10 @@ class VectorError(RnnparseError):
     """A word-vector file is malformed or unreadable."""
 
 
+class EncoderError(RnnparseError):
+    """A pre-trained encoder is missing, damaged or unsupported, or returns what it should not."""
+
+
 class StudyError(RnnparseError):
     """A study folder is missing, damaged, in use, or belongs to other data."""
 

@@ -45,6 +45,7 @@ ALLOWED = {
     "config": _TREES | {"losses"},
     "trees": _TREES,
     "evaluation": _TREES | {"paired_bootstrap", "evaluation"},
+    "encoder": {"encoder", "files", "threads", "trees"},
     "grammar": _GRAMMAR,
     "inference": _GRAMMAR | {"inference"},
     "models": _MODELS,
