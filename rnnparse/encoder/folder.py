@@ -26,7 +26,7 @@ def find_folder(name: str | os.PathLike[str]) -> Path:
     """
     path = Path(name)
     try:
-        is_folder = path.is_dir()
+        is_folder = bool(os.fspath(name)) and path.is_dir()
     except (OSError, ValueError):  # a name that no file can have
         is_folder = False
     if is_folder:

@@ -15,10 +15,11 @@ from tqdm import tqdm
 from rnnparse.encoder.protocol import Encoder, token_vectors
 from rnnparse.errors import EncoderError
 from rnnparse.files import make_writable, open_regular, write_atomically
-from rnnparse.threads import in_order
+from rnnparse.threads import Abandoned, in_order, stop_flag
 
-_PART = 256  # sentences in a file
+_PART = 128  # sentences in a file
 _BATCH = 16  # sentences encoded at once
+_MOST = float(np.finfo(np.float16).max)
 _VERSION = 1
 
 
@@ -45,23 +46,35 @@ def cached_vectors(
     Raises:
         EncoderError: the encoder returns something wrong, or the folder cannot be written to.
     """
+    if not isinstance(getattr(encoder, "checksum", None), str):
+        raise EncoderError("an encoder needs a checksum, a string, for its vectors to be kept")
     vectors = CachedVectors(folder / "vectors", encoder.checksum, sentences)
     parts = vectors.missing_parts()
     missing = sum(len(vectors.sentences_of(part)) for part in parts)
     with tqdm(total=missing, desc="encode", unit="sentence", disable=not progress) as bar:
 
-        def encode(part: int) -> tuple[int, list[np.ndarray]]:
-            found: list[np.ndarray] = []
+        def make(part: int) -> int:
             own = [sentences[i] for i in vectors.sentences_of(part)]
+            found: list[np.ndarray] = []
             for i in range(0, len(own), _BATCH):
-                batch = own[i : i + _BATCH]
-                found += [array.astype(np.float16) for array in token_vectors(encoder, batch)]
-                bar.update(len(batch))
-            return part, found
-
-        for part, found in in_order(encode, parts, n_jobs):
+                if stop_flag()[0]:
+                    raise Abandoned
+                found += map(_halved, token_vectors(encoder, own[i : i + _BATCH]))
             vectors.write(part, found)
+            return len(own)
+
+        for done in in_order(make, parts, n_jobs):
+            bar.update(done)
     return vectors
+
+
+def _halved(array: np.ndarray) -> np.ndarray:
+    """An array as float16."""
+    if max(array.max(), -array.min()) > _MOST:
+        raise EncoderError(
+            f"the encoder returned numbers beyond {_MOST:,.0f}, the most for float16"
+        )
+    return array.astype(np.float16)
 
 
 class CachedVectors(Sequence[np.ndarray]):
@@ -112,10 +125,11 @@ class CachedVectors(Sequence[np.ndarray]):
             EncoderError: the folder cannot be written to.
         """
         contents = [array.tobytes() for array in arrays]
-        head = np.array([*arrays[0].shape[1:], *map(zlib.crc32, contents)], "<u4").tobytes()
+        sizes = np.array(arrays[0].shape[1:], "<u4").tobytes()
+        checks = np.array([_check(sizes, content) for content in contents], "<u4").tobytes()
         try:
             make_writable(self._folder)
-            write_atomically(self._path(part), lambda f: f.writelines([head, *contents]))
+            write_atomically(self._path(part), lambda f: f.writelines([sizes, checks, *contents]))
         except OSError as error:
             raise EncoderError(f"cannot write to the cache: {error}") from error
 
@@ -148,7 +162,7 @@ class CachedVectors(Sequence[np.ndarray]):
                 before, rows = self._rows[own.start : sentence].sum(), self._rows[sentence]
                 file.seek((2 + len(own)) * 4 + int(before) * layers * size * 2)
                 content = file.read(int(rows) * layers * size * 2)
-            if zlib.crc32(content) != header[-1]:
+            if _check(header[:2].tobytes(), content) != header[-1]:
                 raise ValueError("the checksum of a sentence is wrong")
             return np.frombuffer(content, "<f2").reshape(-1, layers, size)
         except (OSError, ValueError) as error:
@@ -156,3 +170,8 @@ class CachedVectors(Sequence[np.ndarray]):
                 f"cannot read vectors from {path}: {error}; delete this file, and the next run "
                 "makes it again"
             ) from error
+
+
+def _check(sizes: bytes, content: bytes) -> int:
+    """The checksum of a sentence's vectors and of their sizes."""
+    return zlib.crc32(content, zlib.crc32(sizes))
