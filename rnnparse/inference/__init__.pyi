@@ -7,6 +7,7 @@ from rnnparse.inference.forest import ForestBuilder as ForestBuilder
 from rnnparse.inference.forest import candidate_tree as candidate_tree
 from rnnparse.inference.posteriors import Bracket as Bracket
 from rnnparse.inference.posteriors import Hypergraph as Hypergraph
+from rnnparse.inference.product import ProductDecoder as ProductDecoder
 from rnnparse.inference.rules import RuleArrays as RuleArrays
 from rnnparse.inference.rules import rule_arrays as rule_arrays
 from rnnparse.inference.search import Search as Search

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from contextlib import suppress
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass, replace
+from typing import NamedTuple
 
 import numpy as np
 
@@ -15,7 +16,7 @@ from rnnparse.inference.deadline import Deadline
 from rnnparse.inference.division import join, place_to_divide
 from rnnparse.inference.forest import Forest
 from rnnparse.inference.limits import limits_for, wide_limits
-from rnnparse.inference.packed_graph import HypergraphArrays
+from rnnparse.inference.packed_graph import HypergraphArrays, pack
 from rnnparse.inference.posteriors import WINDOW, Hypergraph
 from rnnparse.inference.rules import rule_arrays
 from rnnparse.inference.search import Search
@@ -53,6 +54,41 @@ class Parse:
     divided: bool = False
 
 
+class Part(NamedTuple):
+    """A sentence, or a part of one that has to be divided, and its likely trees.
+
+    Attributes:
+        first: its first token.
+        tokens: its tokens.
+        sentence: their tag states.
+        arrays: the hypergraph, in wide arrays.
+    """
+
+    first: int
+    tokens: Sequence[str]
+    sentence: Sentence
+    arrays: HypergraphArrays
+
+
+class Parts(NamedTuple):
+    """A sentence in parts, and whether it was divided because it exceeded the budget."""
+
+    parts: list[Part]
+    divided: bool
+
+
+@contextmanager
+def memory_for(tokens: Sequence[str]) -> Iterator[None]:
+    """Raise OutOfMemoryError, which names the sentence, instead of MemoryError."""
+    try:
+        yield
+    except MemoryError:
+        start = " ".join(tokens[:SHOWN])
+        raise OutOfMemoryError(
+            f"out of memory at the sentence of {len(tokens)} tokens that begins with: {start}"
+        ) from None
+
+
 class Decoder:
     """K-best parsing with a grammar. Threads may share a decoder.
 
@@ -84,16 +120,11 @@ class Decoder:
         if not tokens or k < 1:
             raise ValueError(f"cannot list the {k} best trees of {len(tokens)} tokens")
         stop = stop_flag()
-        try:
+        with memory_for(tokens):
             with Deadline(self.search.max_seconds, stop) as deadline:
                 parse = self._parse(tokens, k, self.search.longest, deadline.flag)
             if parse is None and not stop[0]:
                 parse = self._parse(tokens, k, LONGEST_IN_HASTE, stop)
-        except MemoryError:
-            start = " ".join(tokens[:SHOWN])
-            raise OutOfMemoryError(
-                f"out of memory at the sentence of {len(tokens)} tokens that begins with: {start}"
-            ) from None
         if parse is None:
             raise Abandoned
         return parse
@@ -110,24 +141,51 @@ class Decoder:
 
         Returns:
             Each part's first token, and its hypergraph.
+
+        Raises:
+            OutOfMemoryError: there is too little memory for the sentence.
         """
-        stop, categories = stop_flag(), self.grammar.pcfg.categories
-        pending, parts = [(0, tokens)], []
+        return [
+            (part.first, self.hypergraph(part.arrays)) for part in self.parts(tokens, window).parts
+        ]
+
+    @apart
+    def parts(self, tokens: Sequence[str], window: float) -> Parts:
+        """The arrays of `hypergraphs`.
+
+        Raises:
+            OutOfMemoryError: there is too little memory for the sentence.
+        """
+        stop = stop_flag()
+        with memory_for(tokens):
+            with Deadline(self.search.max_seconds, stop) as deadline:
+                parts = self._parts(tokens, window, self.search.longest, deadline.flag)
+            if parts is None and not stop[0]:
+                parts = self._parts(tokens, window, LONGEST_IN_HASTE, stop)
+        if parts is None:
+            raise Abandoned
+        return parts
+
+    def _parts(
+        self, tokens: Sequence[str], window: float, longest: int, stop: np.ndarray
+    ) -> Parts | None:
+        """The parts, each of at most `longest` tokens, or None once `stop` is set."""
+        pending, parts, divided = [(0, tokens)], list[Part](), False
         while pending:
             first, part = pending.pop()
-            space = None
-            if len(part) <= self.search.longest:
+            space, over = None, True
+            if len(part) <= longest:
                 with suppress(OverBudget):
-                    space = self._space(part, stop)
+                    space, over = self._space(part, stop), False
             if stop[0]:
-                raise Abandoned
+                return None
             if space is None:
-                place = place_to_divide(part)
+                place, divided = place_to_divide(part), divided or over
                 pending.extend(((first + place, part[place:]), (first, part[:place])))
             else:
-                graph = Hypergraph.of(space, categories, self._heads, stop, window)
-                parts.append((first, graph))
-        return parts
+                graph, _ = space.within(space.best - window, stop)
+                parts.append(Part(first, part, space.sentence, pack(graph, space)))
+        return None if stop[0] else Parts(parts, divided)
 
     def hypergraph(self, arrays: HypergraphArrays) -> Hypergraph:
         """A hypergraph from its arrays."""

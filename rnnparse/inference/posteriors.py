@@ -50,6 +50,7 @@ class Hypergraph:
         parent, left, right [E] int32: vertices; right is -1 in a unary edge.
         logp [E] float64: natural log of the probability of the rule.
         link [E] bool: whether the edge leaves no node in the tree.
+        glued: whether the root joins partial trees, because no tree spans the sentence.
 
     Args:
         arrays: of any precision.
@@ -63,8 +64,8 @@ class Hypergraph:
         self._graph, self._sentence = unpack(self._arrays, len(self._names))
         self.symbol, self.category, self.start, self.end = self._arrays[:4]
         self.parent, self.left, self.right, self.logp, self.link = self._arrays[4:9]
-        glued = len(self.symbol) > 0 and self.symbol[0] < 0
-        self._epsilon = len(self._sentence.ptr) - 1 if glued else -1
+        self.glued = len(self.symbol) > 0 and bool(self.symbol[0] < 0)
+        self._epsilon = len(self._sentence.ptr) - 1 if self.glued else -1
 
     @classmethod
     def of(
