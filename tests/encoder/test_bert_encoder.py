@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 
 pytest.importorskip("tokenizers", reason="needs the extra encoder")
 pytest.importorskip("safetensors", reason="needs the extra encoder")
-from rnnparse.encoder import BertEncoder, load_encoder, token_vectors
+from rnnparse.encoder import BertEncoder, cached_vectors, load_encoder, token_vectors
 from rnnparse.encoder.blas import single_threaded_products
 from rnnparse.encoder.network import gelu
 from rnnparse.encoder.subwords import SpecialSubwords, split_into_windows
@@ -50,6 +50,16 @@ def test_hidden_states_are_those_of_an_independent_forward_pass(encoder: BertEnc
     found = encoder.encode(SENTENCE)
     assert found.dtype == np.float32 and found.shape == (8, 3, 16)
     np.testing.assert_allclose(found, expected, **CLOSE)
+
+
+def test_large_attention_scores_do_not_overflow(tmp_path: Path) -> None:
+    arrays = weights(CONFIG)
+    for i in range(2):
+        arrays[f"encoder.layer.{i}.attention.self.query.weight"] *= 40
+    ids = codes("[CLS]", "they", "ate", "udon", "[SEP]")
+    expected = reference_states(CONFIG, arrays, ids).transpose(1, 0, 2)
+    found = load_encoder(write_tiny_bert(tmp_path, arrays)).encode(["They", "ate", "udon"])
+    np.testing.assert_allclose(found, expected, rtol=0, atol=1e-3)
 
 
 def test_gelu_is_exact_to_single_precision() -> None:
@@ -172,6 +182,15 @@ def test_threads_and_copies_of_an_encoder_agree(encoder: BertEncoder) -> None:
     for thread in threads:
         thread.join()
     assert len(found) == 8 and all(np.array_equal(one, expected) for one in found)
+
+
+def test_threads_keep_the_same_bytes(encoder: BertEncoder, tmp_path: Path) -> None:
+    rng = np.random.default_rng(2)
+    sentences = [list(rng.choice(list("abcdefghij"), n)) for n in rng.integers(1, 30, 300)]
+    alone = cached_vectors(encoder, sentences, tmp_path / "1", n_jobs=1)
+    shared = cached_vectors(encoder, sentences, tmp_path / "3", n_jobs=3)
+    assert len(alone) == 300 and all(map(np.array_equal, alone, shared))
+    np.testing.assert_allclose(alone[7], encoder.encode(sentences[7]), rtol=1e-3, atol=1e-4)
 
 
 def test_the_limit_of_threads_is_lifted_after_the_last_block() -> None:
