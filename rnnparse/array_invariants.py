@@ -109,6 +109,32 @@ PARAMETERS: Table = {
     "v": Array("R n", _FLOAT, -GREATEST, GREATEST),
 }
 
+# W words, T tags
+SPAN_FEATURES: Table = {
+    "counts": Array("W", np.int64, 1),
+    "tags": Array("T", np.int32, 0),
+}
+
+# Token vectors: W rows of d components for words, B buckets, g components of given vectors, T tags,
+# K convolutions of width 3; L layers of an encoder with e components. Spans: h hidden units, C
+# categories. d is 0 without the former source, L and e without the latter.
+SPANS: Table = {
+    "words": Array("W d", _FLOAT, -GREATEST, GREATEST),
+    "affixes": Array("B d", _FLOAT, -GREATEST, GREATEST),
+    "given": Array("g d", _FLOAT, -GREATEST, GREATEST),
+    "tags": Array("T d", _FLOAT, -GREATEST, GREATEST),
+    "norm": Array("2 d", _FLOAT, -GREATEST, GREATEST),
+    "conv": Array("K 3d d", _FLOAT, -GREATEST, GREATEST),
+    "conv_bias": Array("K d", _FLOAT, -GREATEST, GREATEST),
+    "conv_norm": Array("K 2 d", _FLOAT, -GREATEST, GREATEST),
+    "layers": Array("L", _FLOAT, -GREATEST, GREATEST),
+    "bias": Array("h", _FLOAT, -GREATEST, GREATEST),
+    "project": Array("d+e 4h", _FLOAT, -GREATEST, GREATEST),
+    "hidden_norm": Array("2 h", _FLOAT, -GREATEST, GREATEST),
+    "labels": Array("C h", _FLOAT, -GREATEST, GREATEST),
+    "label_bias": Array("C", _FLOAT, -GREATEST, GREATEST),
+}
+
 # N nodes, K candidate trees
 FOREST: Table = {
     "cat": Array("N", np.int32, 0),

@@ -75,6 +75,7 @@ WITH_TENSORFLOW = {
     "_tensorflow",
     "models.cvg",
     "models.per_example",
+    "models.span_network",
     "models.su_rnn",
     "losses.gradient_check",
     "losses.external",

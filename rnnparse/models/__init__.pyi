@@ -11,5 +11,9 @@ from rnnparse.models.parameters import Parameters as Parameters
 from rnnparse.models.parameters import initial_parameters as initial_parameters
 from rnnparse.models.per_example import ExampleSubgradients as ExampleSubgradients
 from rnnparse.models.scorer import Scorer as Scorer
+from rnnparse.models.span_features import SpanFeatures as SpanFeatures
+from rnnparse.models.span_parameters import SpanParameters as SpanParameters
+from rnnparse.models.span_parameters import initial_span_parameters as initial_span_parameters
+from rnnparse.models.span_scorer import SpanScorer as SpanScorer
 from rnnparse.models.vectors import read_vectors as read_vectors
 from rnnparse.models.vocabulary import Vocabulary as Vocabulary
