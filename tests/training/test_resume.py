@@ -18,19 +18,23 @@ Kills = list[tuple[str, int]]
 # The files of a run: run.json, six of lists, for each of two epochs a state and a log, the model.
 SINGLE: list[Kills] = [
     [],
+    [("interrupted list", 20), ("interrupted step", 6)],
+    [("replaced", 2), ("step", 2), ("step", 5), ("writing", 2), ("renaming", 1), ("renamed", 1)],
+]
+MORE_OF_SINGLE: list[Kills] = [
+    [],
     [("replaced", 1)],
     [("writing", 4)],
     [("step", 6)],
     [("replacing", 8)],
     [("replaced", 11)],
     [("renamed", 1)],
-    [("interrupted list", 20), ("interrupted step", 6)],
     [("milliseconds", 250)],
-    # Several times over.
-    [("replaced", 2), ("step", 2), ("step", 5), ("writing", 2), ("renaming", 1)],
 ]
-FOLDS: list[Kills] = [[], [("step", 4), ("replaced", 1), ("step", 1)], [("replaced", 25)]]
-REPLACING: list[Kills] = [[], [("renaming", 1)], [("renamed", 1)], [("removing", 1)]]
+FOLDS: list[Kills] = [[], [("step", 4), ("replaced", 1), ("step", 1)]]
+MORE_OF_FOLDS: list[Kills] = [[], [("replaced", 25)]]
+REPLACING: list[Kills] = [[], [("renaming", 1), ("renamed", 1)]]
+MORE_OF_REPLACING: list[Kills] = [[], [("renaming", 1)], [("renamed", 1)], [("removing", 1)]]
 
 
 def scenarios(tmp_path: Path, kills: list[Kills], **settings: Any) -> list[dict[str, Any]]:
@@ -68,57 +72,77 @@ def was_stopped(result: dict[str, Any]) -> bool:
     return by_the_clock or result["statuses"] == [*expected, 0]
 
 
-@pytest.fixture(scope="module")
-def results(tmp_path_factory: pytest.TempPathFactory) -> dict[str, list[dict[str, Any]]]:
-    """All runs of this file but the slow ones, in one process, which has to be started but once."""
-    tmp_path = tmp_path_factory.mktemp("resume")
+Results = dict[str, list[dict[str, Any]]]
+
+
+def results_of(
+    tmp_path: Path,
+    single: list[Kills],
+    folds: list[Kills],
+    replacing: list[Kills],
+    others: list[tuple[Kills, dict[str, Any]]],
+) -> Results:
+    """All runs in one process, which has to be started but once."""
     treebank = write_treebank(tmp_path / "train.mrg", 40)
     few = write_treebank(tmp_path / "few.mrg", 20)
+    jackknifed: dict[str, Any] = {"folds": 2, "jackknife": 2, "telemetry": True}
+    older: list[Kills] = [[] for _ in replacing]
     runs = {
-        "single": scenarios(tmp_path / "single", SINGLE, treebank=treebank),
-        "folds": scenarios(
-            tmp_path / "folds", FOLDS, treebank=few, folds=2, jackknife=2, telemetry=True
-        ),
-        "older": scenarios(tmp_path / "older", [[]] * len(REPLACING), treebank=few, dim=3),
+        "single": scenarios(tmp_path / "single", single, treebank=treebank),
+        "folds": scenarios(tmp_path / "folds", folds, treebank=few, **jackknifed),
+        "older": scenarios(tmp_path / "older", older, treebank=few, dim=3),
         "newer": [
             {**run, "overwrite": True}
-            for run in scenarios(tmp_path / "older", REPLACING, treebank=few)
+            for run in scenarios(tmp_path / "older", replacing, treebank=few)
         ],
-        "others": scenarios(
-            tmp_path / "others", [[("interrupted list", 20)], [], []], treebank=treebank
-        ),
+        "others": scenarios(tmp_path / "others", [kills for kills, _ in others], treebank=treebank),
     }
-    for run, change in zip(
-        runs["others"], ({"n_jobs": 2}, {"n_jobs": 0}, {"seed": 1}), strict=True
-    ):
+    for run, (_, change) in zip(runs["others"], others, strict=True):
         run["settings"] |= change
     done = iter(run_scenarios([run for group in runs.values() for run in group]))
     return {name: [next(done) for _ in group] for name, group in runs.items()}
 
 
+@pytest.fixture(scope="module")
+def results(tmp_path_factory: pytest.TempPathFactory) -> Results:
+    """The runs of all quick tests of this file."""
+    others: list[tuple[Kills, dict[str, Any]]] = [
+        ([("interrupted list", 20)], {"n_jobs": 2}),
+        ([], {"seed": 1}),
+    ]
+    return results_of(tmp_path_factory.mktemp("resume"), SINGLE, FOLDS, REPLACING, others)
+
+
 @pytest.mark.parametrize("group", ["single", "folds"])
-def test_a_killed_run_goes_on_to_the_same_bytes(
-    results: dict[str, list[dict[str, Any]]], group: str
-) -> None:
+def test_a_killed_run_goes_on_to_the_same_bytes(results: Results, group: str) -> None:
     assert_all_like_the_first(results[group])
     assert all(map(was_stopped, results[group])), results[group]
 
 
-def test_an_older_model_is_replaced_whenever_the_run_is_killed(
-    results: dict[str, list[dict[str, Any]]],
-) -> None:
+def test_an_older_model_is_replaced_whenever_the_run_is_killed(results: Results) -> None:
     assert all(result["statuses"] == [0] for result in results["older"])
     assert_all_like_the_first(results["newer"])
     assert all(map(was_stopped, results["newer"])), results["newer"]
 
 
-def test_what_does_not_matter_changes_nothing(results: dict[str, list[dict[str, Any]]]) -> None:
+def test_what_does_not_matter_changes_nothing(results: Results) -> None:
     """More threads and another place of the cache; but the seed does matter."""
     first = model_bytes(results["single"][0]["out"])
     assert all(map(was_stopped, results["others"]))
-    two, all_cores, other_seed = (model_bytes(result["out"]) for result in results["others"])
-    assert two == all_cores == first
+    two, other_seed = (model_bytes(result["out"]) for result in results["others"])
+    assert two == first
     assert other_seed["weights.npz"] != first["weights.npz"]
+
+
+@pytest.mark.slow
+def test_more_runs_are_killed_and_go_on(tmp_path: Path) -> None:
+    all_cores: list[tuple[Kills, dict[str, Any]]] = [([], {"n_jobs": 0})]
+    results = results_of(tmp_path, MORE_OF_SINGLE, MORE_OF_FOLDS, MORE_OF_REPLACING, all_cores)
+    for group in ("single", "folds", "newer"):
+        assert_all_like_the_first(results[group])
+        assert all(map(was_stopped, results[group])), results[group]
+    single, cores = (model_bytes(results[group][0]["out"]) for group in ("single", "others"))
+    assert cores == single
 
 
 @pytest.mark.slow
