@@ -193,7 +193,7 @@ def test_finite_differences_of_the_gradient_away_from_ties(name: str, tie: str) 
 
 @every_tie
 @every_loss
-@pytest.mark.parametrize("mode", ["eager", "graph"])
+@pytest.mark.parametrize("mode", ["eager", pytest.param("graph", marks=pytest.mark.slow)])
 def test_jacobian_and_hessian_are_those_of_each_example(mode: str, name: str, tie: str) -> None:
     case = random_case(2, B=9, K=4)
     jacobian, hessian = compiled(lambda *c: second_order(name, c, tie), mode)(*case)
@@ -205,7 +205,14 @@ def test_jacobian_and_hessian_are_those_of_each_example(mode: str, name: str, ti
     np.testing.assert_allclose(hessian, expected)
 
 
-@every_loss
+@pytest.mark.parametrize(
+    "name",
+    [
+        pytest.param("hinge", marks=pytest.mark.slow),
+        "squared-hinge",
+        pytest.param("perceptron", marks=pytest.mark.slow),
+    ],
+)
 @pytest.mark.parametrize(("mode", "pfor"), [("eager", False), ("graph", False), ("xla", True)])
 def test_jacobian_and_hessian_in_other_modes(mode: str, pfor: bool, name: str) -> None:
     case = random_case(3, B=5, K=3)
@@ -219,7 +226,7 @@ def test_jacobian_and_hessian_in_other_modes(mode: str, pfor: bool, name: str) -
     ("mode", "dtype"),
     [
         ("graph", "float32"),
-        ("graph", "float64"),
+        pytest.param("graph", "float64", marks=pytest.mark.slow),
         ("xla", "float32"),
         pytest.param("xla", "float64", marks=pytest.mark.slow),
     ],

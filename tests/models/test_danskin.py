@@ -93,24 +93,26 @@ def by_model(engine: str, world: World, objective: str, tie: str) -> tuple[np.nd
 FAST = {"arrays": by_arrays, **{engine: partial(by_model, engine) for engine in SCORES}}
 
 
+@pytest.mark.parametrize("seed", [0, pytest.param(1, marks=pytest.mark.slow)])
 @pytest.mark.parametrize("make", [make_world, tied_world])
 @pytest.mark.parametrize(
     ("objective", "tie"), [*itertools.product(KINKED, TIES), *((o, "first") for o in SMOOTH)]
 )
-def test_the_fast_path_gives_what_full_autodiff_gives(objective: str, tie: str, make: Any) -> None:
+def test_the_fast_path_gives_what_full_autodiff_gives(
+    objective: str, tie: str, make: Any, seed: int
+) -> None:
     references = [partial(native_loss, objective, tie)]
     if objective in KINKED:
         references.append(partial(KINKED[objective], tie=tie))
-    for seed in range(2):
-        world = make(seed)
-        fast = [path(world, objective, tie) for path in FAST.values()]
-        assert min(float(np.abs(derivative).max()) for derivative in fast[0][1]) > 1e-3
-        for reference in references:
-            expected_losses, expected = through_all(world, reference)
-            for losses, derivatives in fast:
-                np.testing.assert_allclose(losses, expected_losses, rtol=0, atol=1e-10)
-                for a, b in zip(derivatives, expected, strict=True):
-                    np.testing.assert_allclose(a, b, rtol=0, atol=1e-10)
+    world = make(seed)
+    fast = [path(world, objective, tie) for path in FAST.values()]
+    assert min(float(np.abs(derivative).max()) for derivative in fast[0][1]) > 1e-3
+    for reference in references:
+        expected_losses, expected = through_all(world, reference)
+        for losses, derivatives in fast:
+            np.testing.assert_allclose(losses, expected_losses, rtol=0, atol=1e-10)
+            for a, b in zip(derivatives, expected, strict=True):
+                np.testing.assert_allclose(a, b, rtol=0, atol=1e-10)
 
 
 @pytest.mark.parametrize("objective", SMOOTH)
@@ -265,7 +267,7 @@ def places(world: World, name: str, count: int) -> Iterator[tuple[int, ...]]:
         yield (int(rng.choice(used)), *(int(rng.integers(size)) for size in shape[1:]))
 
 
-@pytest.mark.parametrize("seed", [3, 4])
+@pytest.mark.parametrize("seed", [3, pytest.param(4, marks=pytest.mark.slow)])
 @pytest.mark.parametrize("objective", WEIGHTS)
 def test_finite_differences_agree_away_from_ties(objective: str, seed: int) -> None:
     world = make_world(seed)

@@ -142,7 +142,7 @@ def assert_close(actual: Arrays, expected: Arrays) -> None:
     "kind",
     [
         pytest.param("dense", marks=pytest.mark.slow),
-        "functional",
+        pytest.param("functional", marks=pytest.mark.slow),
         "subclass",
         "tied",
         pytest.param("convolution", marks=pytest.mark.slow),
@@ -234,7 +234,7 @@ def hardest(losses: tf.Tensor) -> tf.Tensor:
     return tf.cast(losses >= tf.sort(losses)[-4], losses.dtype)
 
 
-@pytest.mark.parametrize("chunk", [3, None])
+@pytest.mark.parametrize("chunk", [3, pytest.param(None, marks=pytest.mark.slow)])
 def test_chains_of_manipulations_do_not_depend_on_the_chunk(chunk: int | None) -> None:
     """Weights by the losses of the whole batch, in between functions of single examples."""
     model, x = dense_model()

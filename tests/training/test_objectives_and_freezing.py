@@ -130,7 +130,7 @@ def test_unfreezing_keeps_what_the_optimizer_knows(optimizer: str) -> None:
 
 
 @pytest.mark.parametrize("optimizer", ["adagrad", "adam"])
-@pytest.mark.parametrize("stop", [1, 2, 3])
+@pytest.mark.parametrize("stop", [pytest.param(1, marks=pytest.mark.slow), 2, 3])
 def test_training_goes_on_across_the_unfreezing(optimizer: str, stop: int, tmp_path: Path) -> None:
     """Slots go through the checkpoint, with what was frozen when it was written."""
     config = small_config(optimizer=optimizer, freeze=("vectors", "W:NP,*"), freeze_epochs=2)

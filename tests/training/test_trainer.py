@@ -319,9 +319,19 @@ def test_the_start_is_not_changed() -> None:
 # -- going on ----------------------------------------------------------------------------------
 
 
+COMMON = ["adagrad", "adam", "schedulefreeadamw", "sgd"]
+
+
 @pytest.mark.parametrize(
     ("optimizer", "engine"),
-    [*((name, "numba") for name in sorted(known_optimizers())), ("adagrad", "tensorflow")],
+    [
+        *((name, "numba") for name in COMMON),
+        ("adagrad", "tensorflow"),
+        *(
+            pytest.param(name, "numba", marks=pytest.mark.slow)
+            for name in sorted(set(known_optimizers()) - set(COMMON))
+        ),
+    ],
 )
 def test_every_optimizer_goes_on_as_if_nothing_had_happened(
     tmp_path: Path, optimizer: str, engine: str

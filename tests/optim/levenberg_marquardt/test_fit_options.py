@@ -104,12 +104,12 @@ def test_examples_of_weight_0_may_hold_anything() -> None:
     start, used = model.get_weights(), weight > 0
     expected = fit_least_squares(model, x[used], y[used], epochs=5)
     without = flat(model)
-    for bad in (np.nan, np.inf, -np.inf):
-        model.set_weights(start)
-        y[::4], x[4] = bad, bad
-        result = fit_least_squares(model, x, y, sample_weight=weight, epochs=5)
-        assert result == expected
-        np.testing.assert_array_equal(flat(model), without)
+    bad = np.array([np.nan, np.inf, -np.inf])
+    y[::4, 0], x[:12:4] = np.resize(bad, 10), bad[:, None]
+    model.set_weights(start)
+    result = fit_least_squares(model, x, y, sample_weight=weight, epochs=5)
+    assert result == expected
+    np.testing.assert_array_equal(flat(model), without)
 
 
 def test_what_is_not_finite_is_named_by_argument_and_example() -> None:
@@ -237,9 +237,10 @@ def test_a_bar_is_shown_for_long_fits(
     progress: bool, monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]
 ) -> None:
     x, y = waves()
-    monkeypatch.setattr(fit_monitor, "_SECONDS", 1e9)
-    fit_least_squares(sequential(), x, y, epochs=2, progress=progress)
-    assert "step" not in capfd.readouterr().err
+    if progress:
+        monkeypatch.setattr(fit_monitor, "_SECONDS", 1e9)
+        fit_least_squares(sequential(), x, y, epochs=2)
+        assert "step" not in capfd.readouterr().err
     monkeypatch.setattr(fit_monitor, "_SECONDS", 0.0)
     fit_least_squares(sequential(), x, y, epochs=3, progress=progress)
     shown = capfd.readouterr().err
