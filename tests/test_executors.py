@@ -79,39 +79,6 @@ def test_an_error_in_a_process_comes_in_its_turn(tmp_path: Path) -> None:
             next(results)
 
 
-@needs_processes
-def test_a_process_that_dies_is_an_error_which_says_so() -> None:
-    message = "a worker died"
-    with (
-        pytest.raises(WorkersError, match=message),
-        open_remote(die, 2, "loky", None) as (call, threads),
-    ):
-        list(in_order(call, range(9), threads))
-    with open_remote(die, 2, "loky", None) as (call, threads):  # the next workers work
-        assert list(in_order(call, range(3), threads)) == [0, 1, 2]
-
-
-def test_a_result_that_is_not_needed_is_abandoned_at_once() -> None:
-    begun, ended = threading.Event(), threading.Event()
-
-    def wait(call: Any) -> None:
-        begun.set()
-        try:
-            call(60.0)
-        except Abandoned:
-            ended.set()
-
-    with pytest.raises(KeyboardInterrupt), open_remote(sleep, 2, "loky", None) as (call, _):
-        call(0.0)  # by now the processes run
-        results = in_order(lambda x: wait(call) if x else x, range(2), 2)
-        assert next(results) == 0 and begun.wait(10) and not ended.is_set()
-        results.close()  # type: ignore[attr-defined]
-        assert ended.wait(10)
-        began = time.monotonic()
-        raise KeyboardInterrupt  # ends the processes
-    assert time.monotonic() - began < 10
-
-
 def test_a_function_is_fetched_once_by_a_worker_with_several_threads(tmp_path: Path) -> None:
     with ThreadPoolExecutor(3) as executor:
         workers = Workers(3, False, lambda: executor)
@@ -206,11 +173,11 @@ def test_the_command_prints_the_same_bytes(
     options = ("--n-best", "2", "--format", form)
     expected = printed_here(capfdbinary, model, lines, "--jobs", "1", *options)
     assert expected.count(b"\n") >= 120
-    processes = (model, lines, "--jobs", "2", "--backend", "loky", *options)
-    if form == "json":  # one run is by a process that ends with its workers
-        assert printed(*processes) == expected
+    processes = (model, lines, "--backend", "loky", *options)
+    if form == "json":  # one run is by a process that ends with its worker
+        assert printed(*processes, "--jobs", "1") == expected
     else:
-        assert printed_here(capfdbinary, *processes) == expected
+        assert printed_here(capfdbinary, *processes, "--jobs", "2") == expected
 
 
 def test_the_command_refuses_an_address_of_threads(
@@ -237,7 +204,7 @@ def processes_with(text: str) -> set[int]:
     ("number", "program"),
     [
         (signal.SIGINT, PROGRAM),
-        (signal.SIGTERM, PROGRAM),
+        pytest.param(signal.SIGTERM, PROGRAM, marks=pytest.mark.slow),
         pytest.param(signal.SIGINT, IMPATIENT, marks=pytest.mark.slow),
     ],
     ids=["interrupted", "terminated", "out of time"],
@@ -266,6 +233,42 @@ def test_an_interrupted_command_ends_its_processes(
     while processes_with(mark) and time.monotonic() - began < 20:
         time.sleep(0.1)
     assert not processes_with(mark)
+
+
+# -- ends of processes, which those of other tests survive -------------------------------------
+
+
+@needs_processes
+def test_a_process_that_dies_is_an_error_which_says_so() -> None:
+    message = "a worker died"
+    with (
+        pytest.raises(WorkersError, match=message),
+        open_remote(die, 2, "loky", None) as (call, threads),
+    ):
+        list(in_order(call, range(9), threads))
+    with open_remote(die, 1, "loky", None) as (call, threads):  # the next workers work
+        assert list(in_order(call, range(3), threads)) == [0, 1, 2]
+
+
+def test_a_result_that_is_not_needed_is_abandoned_at_once() -> None:
+    begun, ended = threading.Event(), threading.Event()
+
+    def wait(call: Any) -> None:
+        begun.set()
+        try:
+            call(60.0)
+        except Abandoned:
+            ended.set()
+
+    with pytest.raises(KeyboardInterrupt), open_remote(sleep, 2, "loky", None) as (call, _):
+        call(0.0)  # by now the processes run
+        results = in_order(lambda x: wait(call) if x else x, range(2), 2)
+        assert next(results) == 0 and begun.wait(10) and not ended.is_set()
+        results.close()  # type: ignore[attr-defined]
+        assert ended.wait(10)
+        began = time.monotonic()
+        raise KeyboardInterrupt  # ends the processes
+    assert time.monotonic() - began < 10
 
 
 # -- clusters ----------------------------------------------------------------------------------

@@ -14,6 +14,7 @@ import pytest
 import tensorflow as tf
 from scipy.special import log_softmax, logsumexp
 
+from rnnparse.compiled import njit
 from rnnparse.losses.external import check_external
 
 PROGRAM = Path(__file__).resolve().parents[1] / "docs" / "examples" / "hmm_mmi.py"
@@ -21,12 +22,14 @@ PROGRAM = Path(__file__).resolve().parents[1] / "docs" / "examples" / "hmm_mmi.p
 
 @pytest.fixture(scope="module")
 def hmm() -> Iterator[Any]:
-    """The program as a module."""
+    """The program as a module, with a cache of its compiled functions."""
     spec = importlib.util.spec_from_file_location("hmm_mmi", PROGRAM)
     assert spec and spec.loader
     module = importlib.util.module_from_spec(spec)
     sys.modules["hmm_mmi"] = module
     spec.loader.exec_module(module)
+    for name in ("log_sum", "forward_backward"):
+        setattr(module, name, njit()(getattr(module, name).py_func))
     yield module
     del sys.modules["hmm_mmi"]
 
