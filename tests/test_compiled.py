@@ -128,7 +128,6 @@ def test_changes_in_any_file_reach_cached_code(tmp_path: Path) -> None:
     for name, text in MODULES.items():
         (tmp_path / name).write_text(text)
     assert run_program(tmp_path) == [5013, 0, 1]
-    assert run_program(tmp_path) == [5013, 1, 0]
     for file, old, new, result in (
         ("inner.py", "x + 1", "x + 2", 5015),
         ("middle.py", "add(add(x))", "add(x)", 5013),
