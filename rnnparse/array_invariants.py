@@ -86,14 +86,13 @@ TAGGER: Table = {
 # H weights of hashed features
 CLOSING: Table = {"weights": Array("H", np.float32, -GREATEST, GREATEST)}
 
-# D categories, R binary rules with P probabilities, U unary ones with Q, W words with E tags and N
-# expected counts in all
+# D categories, R rules with P probabilities, W words with E tags and N expected counts in all
 LATENT: Table = {
-    "substates": Array("D", np.int32, 1, 1 << 12),
-    "binary": Array("R 3", np.int32, 0, "D-1"),
-    "binary_probability": Array("P", np.float32, 0, 1.0 + LOG_ONE),
-    "unary": Array("U 2", np.int32, 0, "D-1"),
-    "unary_probability": Array("Q", np.float32, 0, 1.0 + LOG_ONE),
+    "substates": Array("D", np.int32, 1, 1 << 10),
+    "rules": Array("R 3", np.int32, -1, "D-1"),
+    "rule_ptr": Array("R+1", np.int64, order="offsets P"),
+    "place": Array("P", np.int32, 0),
+    "probability": Array("P", np.float32, 0, 1.0 + LOG_ONE),
     "ptr": Array("W+1", np.int64, order="parts E"),
     "tag": Array("E", np.int32, 0, "D-1"),
     "count": Array("N", np.float32, 0, GREATEST),

@@ -16,6 +16,7 @@ import numpy as np
 
 from rnnparse.array_invariants import LATENT, check, rising
 from rnnparse.errors import ModelError, TreebankError
+from rnnparse.grammar.latent_layout import offsets
 from rnnparse.grammar.latent_trees import TreebankArrays, treebank_arrays
 from rnnparse.grammar.storage import strings_from_arrays, strings_to_arrays
 from rnnparse.threads import apart
@@ -35,18 +36,19 @@ ROUNDING = 1e-4  # of sums of float32
 class LatentGrammar:
     """Rules over D = 2C categories, basic and intermediate ones, and their substates.
 
-    Categories have the numbers of the grammar's (`Pcfg.category`). A rule with the categories
-    (a, b, c), which have X, Y and Z substates, has X Y Z probabilities P(x → y z | x), those of z
-    running fastest; the probabilities of all rules are end to end.
+    Categories have the numbers of the grammar's (`Pcfg.category`). A rule whose parent and children
+    have X, Y and Z substates (Z = 1 if there is one child) may have X Y Z probabilities
+    P(x → y z | x); the one of x, y, z has place (x Y + y) Z + z. Those that are 0 are left out.
 
     Attributes:
         words: the known words, W of them, unescaped and sorted.
         substates [D] int32: number of substates of each category.
-        binary [R, 3], unary [U, 2] int32: parent and children, sorted.
-        binary_probability, unary_probability: float32.
+        rules [R, 3] int32: parent and children, sorted; the last is -1 in a unary rule.
+        rule_ptr [R+1] int64: rule r has the entries rule_ptr[r]:rule_ptr[r+1], sorted by place.
+        place [P] int32, probability [P] float32: of each entry.
         ptr [W+1] int64: word w has the tags tag[ptr[w]:ptr[w+1]], sorted.
         tag [E] int32: categories.
-        count: float32, the expected number of occurrences of each substate of each tag of each
+        count [N] float32: the expected number of occurrences of each substate of each tag of each
             word, end to end.
 
     Raises:
@@ -56,10 +58,10 @@ class LatentGrammar:
 
     words: tuple[str, ...]
     substates: np.ndarray
-    binary: np.ndarray
-    binary_probability: np.ndarray
-    unary: np.ndarray
-    unary_probability: np.ndarray
+    rules: np.ndarray
+    rule_ptr: np.ndarray
+    place: np.ndarray
+    probability: np.ndarray
     ptr: np.ndarray
     tag: np.ndarray
     count: np.ndarray
@@ -68,47 +70,54 @@ class LatentGrammar:
         sizes = check("latent", LATENT, vars(self), W=len(self.words))
         _require(sizes["D"] % 2 == 0, "substates: not an even number of categories")
         _require(all(a < b for a, b in pairwise(self.words)), "words are not sorted")
-        for name in ("binary", "unary"):
-            rules, length = getattr(self, name), len(getattr(self, f"{name}_probability"))
-            _require(rising(rules), f"{name} must be sorted, each rule once")
-            _require(length == self.offsets(rules)[-1], f"{name}_probability: a wrong length")
+        _require((self.rules[:, :2] >= 0).all(), "rules: a rule without a child")
+        _require(rising(self.rules), "rules must be sorted, each rule once")
+        rule = np.repeat(np.arange(sizes["R"], dtype=np.int64), np.diff(self.rule_ptr))
+        _require(rising(np.stack([rule, self.place], axis=1)), "place must rise within a rule")
+        size = self.sizes.prod(axis=1)
+        _require((self.place < size[rule]).all(), "place: no such substates")
         _require((self.tag < sizes["D"] // 2).all(), "tag: an intermediate category")
         word = np.repeat(np.arange(sizes["W"], dtype=np.int32), np.diff(self.ptr))
         _require(rising(np.stack([word, self.tag], axis=1)), "tag must be sorted, each once a word")
-        ends = self.offsets(self.tag[:, None])
+        ends = offsets(self.substates[self.tag])
         _require(len(self.count) == ends[-1], "count: a wrong length")
         seen = np.add.reduceat(self.count, ends[:-1]) if len(self.tag) else self.count
         _require((seen > 0.0).all(), "count: a word without occurrences")
-        self._check_sums()
+        self._check_sums(rule)
 
     def __repr__(self) -> str:
         return (
             f"LatentGrammar({self.substates.sum()} substates of {len(self.substates)} categories, "
-            f"{len(self.binary)} binary rules, {len(self.unary)} unary rules)"
+            f"{len(self.rules)} rules, {len(self.probability)} probabilities)"
         )
 
-    def _check_sums(self) -> None:
+    def _check_sums(self, rule: np.ndarray) -> None:
         """Rules of a substate sum to 1, or to less where it is a word's."""
-        first = self.offsets(np.arange(len(self.substates))[:, None])
-        total = np.zeros(first[-1])
-        for name in ("binary", "unary"):
-            rules, p = getattr(self, name), getattr(self, f"{name}_probability")
-            size = self.substates[rules].astype(np.int64)
-            rule = np.repeat(np.arange(len(rules)), size.prod(axis=1))
-            place = np.arange(len(p)) - self.offsets(rules)[rule]
-            state = place // size[:, 1:].prod(axis=1)[rule]
-            total += np.bincount(first[rules[rule, 0]] + state, p, len(total))
+        owner = self.state_ptr[self.rules[rule, 0]] + self.states()[0]
+        total = np.bincount(owner, self.probability, self.state_ptr[-1])
         inner = np.zeros(len(self.substates), np.bool_)
-        inner[self.binary[:, 0]] = inner[self.unary[:, 0]] = True
+        inner[self.rules[:, 0]] = True
         inner[self.tag] = False
         least = np.repeat(np.where(inner, 1.0 - ROUNDING, 0.0), self.substates)
         fits = (total <= 1.0 + ROUNDING) & (total >= least)
         _require(fits.all(), "the probabilities of a substate's rules do not sum to 1")
 
-    def offsets(self, rules: np.ndarray) -> np.ndarray:
-        """[R+1] int64: where the probabilities of each rule begin, of rules [R, columns]."""
-        size = self.substates[rules].astype(np.int64).prod(axis=1)
-        return np.concatenate([[0], np.cumsum(size)]).astype(np.int64)
+    @property
+    def sizes(self) -> np.ndarray:
+        """[R, 3] int64: numbers of substates, 1 where there is no child."""
+        sizes: np.ndarray = np.where(self.rules < 0, 1, self.substates[self.rules])
+        return sizes.astype(np.int64)
+
+    @property
+    def state_ptr(self) -> np.ndarray:
+        """[D+1] int64: the first of each category's S substates."""
+        return offsets(self.substates)
+
+    def states(self) -> np.ndarray:
+        """[3, P] int64: the substates of the parent and of the children of each entry."""
+        _, left, right = np.repeat(self.sizes, np.diff(self.rule_ptr), axis=0).T
+        rest, z = np.divmod(self.place, right)
+        return np.stack([*np.divmod(rest, left), z])
 
     def number(self, word: str) -> int | None:
         """The place of an unescaped word in `words`, None for an unknown one."""
@@ -126,18 +135,19 @@ class LatentGrammar:
     @cached_property
     def usual_rare(self) -> np.ndarray:
         """[S] float64: the same for rare words, smoothed by `usual`."""
-        per_tag = np.add.reduceat(self.count, self.offsets(self.tag[:, None])[:-1])
+        per_tag = np.add.reduceat(self.count, offsets(self.substates[self.tag])[:-1])
         rare = np.add.reduceat(per_tag, self.ptr[:-1]) <= RARE + ROUNDING
         of_tag = np.repeat(rare, np.diff(self.ptr))
         return self._shares(self.count * np.repeat(of_tag, self.substates[self.tag]), self.usual)
 
     def _shares(self, count: np.ndarray, prior: np.ndarray | float) -> np.ndarray:
         """The share of each substate in its category, by the counts of tags and words."""
-        first = self.offsets(np.arange(len(self.substates))[:, None])
-        entry = np.repeat(np.arange(len(self.tag)), self.substates[self.tag])
-        state = np.arange(len(count)) - self.offsets(self.tag[:, None])[entry]
-        total = np.bincount(first[self.tag[entry]] + state, count, first[-1]) + prior
-        whole = np.repeat(np.add.reduceat(total, first[:-1]), self.substates)
+        size = self.substates[self.tag]
+        entry = np.repeat(np.arange(len(self.tag)), size)
+        state = np.arange(len(count)) - offsets(size)[entry]
+        places = self.state_ptr[self.tag[entry]] + state
+        total = np.bincount(places, count, self.state_ptr[-1]) + prior
+        whole = np.repeat(np.add.reduceat(total, self.state_ptr[:-1]), self.substates)
         shares: np.ndarray = total / np.where(whole > 0.0, whole, 1.0)
         return shares
 
@@ -224,20 +234,28 @@ def latent_cycles(
 
 def _grammar_of(trainer: Trainer, bank: TreebankArrays) -> LatentGrammar:
     """What a trainer has learned."""
-    layout, arity = trainer.layout, (bank.rules >= 0).sum(axis=1)
-    entry = np.repeat(arity, np.diff(layout.ptr))
-    probability = trainer.probability.astype(np.float32)
-    tagged = arity == 1
+    layout, rules = trainer.layout, bank.rules
+    order = np.lexsort(rules.T[::-1])  # unary rules come between binary ones
+    order = order[rules[order, 1] >= 0]
+    length = np.diff(layout.ptr)[order]
+    entry = np.repeat(layout.ptr[order] - (np.cumsum(length) - length), length)
+    entry += np.arange(len(entry))
+    (tagged,) = np.nonzero(bank.word >= 0)
+    size = layout.substates[rules[tagged, 0]]
+    count = np.zeros(size.sum())
+    own = layout.rule >= tagged[0]
+    first = offsets(size)[layout.rule[own] - tagged[0]]
+    count[first + layout.states[0, own]] = trainer.counts[own]
     return LatentGrammar(
         bank.words,
         layout.substates.astype(np.int32),
-        bank.rules[arity == 3],
-        probability[entry == 3],
-        np.ascontiguousarray(bank.rules[arity == 2, :2]),
-        probability[entry == 2],
+        rules[order],
+        offsets(length),
+        layout.place[entry].astype(np.int32),
+        trainer.probability[entry].astype(np.float32),
         np.searchsorted(bank.word[tagged], np.arange(len(bank.words) + 1)).astype(np.int64),
-        np.ascontiguousarray(bank.rules[tagged, 0]),
-        trainer.counts[entry == 1].astype(np.float32),
+        rules[tagged, 0].copy(),
+        count.astype(np.float32),
     )
 
 

@@ -17,17 +17,19 @@ _FAST = {"nogil": True, "error_model": "numpy", "fastmath": {"reassoc", "contrac
 
 
 @njit(**_FAST)
-def _apply_rule(first, n, m, k, probability, left, right, result):
-    """result[x] = Σ P(x → y z) left[y] right[z], divided by its sum, which is returned."""
-    total = 0.0
+def _apply_rule(first, last, states, probability, n, left, right, result):
+    """result[x] = Σ P(x → y z) left[y] right[z], divided by its sum, which is returned.
+
+    Args:
+        first, last: the entries of the rule.
+        n: number of substates x.
+    """
     for x in range(n):
-        mass = 0.0
-        for y in range(m):
-            row, inner = first + (x * m + y) * k, 0.0
-            for z in range(k):
-                inner += probability[row + z] * right[z]
-            mass += inner * left[y]
-        result[x] = mass
+        result[x] = 0.0
+    total = 0.0
+    for e in range(first, last):
+        mass = probability[e] * left[states[1, e]] * right[states[2, e]]
+        result[states[0, e]] += mass
         total += mass
     if total > 0.0:
         for x in range(n):
@@ -36,41 +38,36 @@ def _apply_rule(first, n, m, k, probability, left, right, result):
 
 
 @njit(**_FAST)
-def _push_down(first, n, m, k, probability, left, right, above, below_left, below_right, uses):
+def _push_down(
+    first, last, states, probability, above, left, right, m, k, to_left, to_right, uses
+):
     """Set the outside vectors of two children, and add to the uses of the rule.
 
-    The expected count of a rule is its probability times its uses.
-
     Args:
-        above [n]: the parent's outside vector, divided by the sum of its inside vector.
+        first, last: the entries of the rule.
+        above: the parent's outside vector, divided by the sum of its inside vector.
+        left, right, m, k: the inside vectors of the children, and their lengths.
     """
     for y in range(m):
-        below_left[y] = 0.0
+        to_left[y] = 0.0
     for z in range(k):
-        below_right[z] = 0.0
-    for x in range(n):
-        if above[x] == 0.0:
-            continue
-        for y in range(m):
-            row, inner, both = first + (x * m + y) * k, 0.0, above[x] * left[y]
-            for z in range(k):
-                p = probability[row + z]
-                inner += p * right[z]
-                below_right[z] += both * p
-                uses[row + z] += both * right[z]
-            below_left[y] += above[x] * inner
+        to_right[z] = 0.0
+    for e in range(first, last):
+        x, y, z = states[0, e], states[1, e], states[2, e]
+        uses[e] += above[x] * left[y] * right[z]
+        mass = above[x] * probability[e]
+        to_left[y] += mass * right[z]
+        to_right[z] += mass * left[y]
 
 
 @njit(**_FAST)
-def _inside(begin, end, nodes, substates, ptr, probability, one, inside, total):
+def _inside(begin, end, nodes, substates, ptr, states, probability, one, inside, total):
     """The inside vectors of a tree and their sums; returns the log likelihood of the tree."""
     likelihood = 0.0
     for v in range(begin, end):
-        left, right, i = nodes.left[v], nodes.right[v], v - begin
-        m = substates[nodes.category[left]] if left >= 0 else 1
-        k = substates[nodes.category[right]] if right >= 0 else 1
+        left, right, i, rule = nodes.left[v], nodes.right[v], v - begin, nodes.rule[v]
         total[i] = _apply_rule(
-            ptr[nodes.rule[v]], substates[nodes.category[v]], m, k, probability,
+            ptr[rule], ptr[rule + 1], states, probability, substates[nodes.category[v]],
             inside[left - begin] if left >= 0 else one,
             inside[right - begin] if right >= 0 else one,
             inside[i],
@@ -96,15 +93,16 @@ def _merge_gains(n, first, share, inside, outside, gains):
 
 
 @njit(**_FAST)
-def expected_uses(nodes, substates, ptr, probability, uses, pair_ptr, share, gains, stop):
+def expected_uses(
+    nodes, substates, ptr, states, probability, uses, pair_ptr, share, gains, stop
+):
     """The log likelihood of trees, and how they use the rules.
 
     Args:
         nodes: `Nodes`.
         substates [D] int64: number of substates of each category.
-        ptr [M+1] int64: where the probabilities of each rule begin.
-        probability [P] float64: of each rule and substates of its parent and children, the last
-            child's running fastest.
+        ptr [M+1] int64, states [3, P] int32: of a `Layout`.
+        probability [P] float64: of its entries.
         uses [P] float64: receives the expected counts divided by the probabilities.
         pair_ptr [D+1] int64: first pair of substates of each category, if they are to be merged.
         share, gains [pairs] float64: see `_merge_gains`.
@@ -121,7 +119,7 @@ def expected_uses(nodes, substates, ptr, probability, uses, pair_ptr, share, gai
             break
         begin, end = nodes.ptr[t], nodes.ptr[t + 1]
         likelihood += _inside(
-            begin, end, nodes, substates, ptr, probability, one, inside, total
+            begin, end, nodes, substates, ptr, states, probability, one, inside, total
         )
         outside[end - begin - 1] = 1.0
         for v in range(end - 1, begin - 1, -1):
@@ -131,13 +129,11 @@ def expected_uses(nodes, substates, ptr, probability, uses, pair_ptr, share, gai
             for x in range(substates[c]):
                 outside[i, x] /= total[i]
             _push_down(
-                ptr[nodes.rule[v]], substates[c],
-                substates[nodes.category[left]] if left >= 0 else 1,
-                substates[nodes.category[right]] if right >= 0 else 1,
-                probability,
+                ptr[nodes.rule[v]], ptr[nodes.rule[v] + 1], states, probability, outside[i],
                 inside[left - begin] if left >= 0 else one,
                 inside[right - begin] if right >= 0 else one,
-                outside[i],
+                substates[nodes.category[left]] if left >= 0 else 1,
+                substates[nodes.category[right]] if right >= 0 else 1,
                 outside[left - begin] if left >= 0 else spare,
                 outside[right - begin] if right >= 0 else spare,
                 uses,

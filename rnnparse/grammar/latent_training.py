@@ -3,16 +3,15 @@
 After Petrov, Barrett, Thibaux & Klein, "Learning Accurate, Compact, and Interpretable Tree
 Annotation" (COLING-ACL 2006). Each cycle splits every substate in two with a little noise, trains
 by expectation maximization (EM), merges that half of the pairs whose merging costs the least
-likelihood, trains again, and smooths.
+likelihood, trains again, and smooths. Probabilities that become very small are left out.
 """
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
 import numpy as np
 
 from rnnparse.grammar.latent_kernel import expected_uses
+from rnnparse.grammar.latent_layout import Layout, offsets
 from rnnparse.grammar.latent_trees import Nodes, TreebankArrays
 from rnnparse.threads import Abandoned, stop_flag
 
@@ -20,58 +19,8 @@ NOISE = 0.01  # relative, of the probabilities of new substates
 FEWEST = 2  # occurrences of a category that is split
 MERGED = 0.5  # share of the pairs of new substates that are merged again
 AFTER_SPLIT, AFTER_MERGE, SMOOTHED = 20, 10, 3  # iterations of EM
-
-
-@dataclass(frozen=True)
-class Layout:
-    """Where the probabilities of M rules of D categories with substates are.
-
-    Attributes:
-        rules [M, 3] int32: see `TreebankArrays`.
-        substates [D] int64: number of substates of each category.
-        ptr [M+1] int64: rule r with substates x of the parent and y, z of the children has place
-            ptr[r] + (x Y + y) Z + z among P; Y and Z are 1 where there is no child.
-        state_ptr [D+1] int64: first of each category's S substates.
-        owner [P] int64: parent substate of each place, from 0 to S - 1.
-        column [P] int64: equal for places that differ only in the parent's substate.
-    """
-
-    rules: np.ndarray
-    substates: np.ndarray
-    ptr: np.ndarray
-    state_ptr: np.ndarray
-    owner: np.ndarray
-    column: np.ndarray
-
-    @classmethod
-    def of(cls, rules: np.ndarray, substates: np.ndarray) -> Layout:
-        size = np.where(rules < 0, 1, substates[rules])
-        width = size[:, 1] * size[:, 2]
-        ptr, state_ptr = _offsets(size.prod(axis=1)), _offsets(substates)
-        rule = np.repeat(np.arange(len(rules)), np.diff(ptr))
-        state, column = np.divmod(np.arange(ptr[-1]) - ptr[rule], width[rule])
-        return cls(
-            rules, substates, ptr, state_ptr,
-            state + state_ptr[rules[rule, 0]], column + _offsets(width)[rule],
-        )
-
-    def places(self, x: np.ndarray, y: np.ndarray, z: np.ndarray, rule: np.ndarray) -> np.ndarray:
-        """The places of rules with substates."""
-        left, right = (np.where(c < 0, 1, self.substates[c]) for c in self.rules[rule, 1:].T)
-        places: np.ndarray = self.ptr[rule] + (x * left + y) * right + z
-        return places
-
-    def indices(self) -> tuple[np.ndarray, np.ndarray, np.ndarray, np.ndarray]:
-        """[P] each: the substates of parent and children, and the rule, of each place."""
-        rule = np.repeat(np.arange(len(self.rules)), np.diff(self.ptr))
-        _, left, right = np.where(self.rules < 0, 1, self.substates[self.rules]).T
-        rest, z = np.divmod(np.arange(self.ptr[-1]) - self.ptr[rule], right[rule])
-        x, y = np.divmod(rest, left[rule])
-        return x, y, z, rule
-
-
-def _offsets(sizes: np.ndarray) -> np.ndarray:
-    return np.concatenate([[0], np.cumsum(sizes)]).astype(np.int64)
+AT_ONCE = 5  # iterations after a split without leaving out probabilities
+LEAST = 1e-8  # of probabilities and expected counts
 
 
 def probabilities(layout: Layout, counts: np.ndarray, smoothing: np.ndarray) -> np.ndarray:
@@ -81,22 +30,29 @@ def probabilities(layout: Layout, counts: np.ndarray, smoothing: np.ndarray) -> 
     the probability 0 everywhere.
 
     Args:
+        layout: a completed one, where smoothing is not 0.
         counts [P]: counts.
         smoothing [M]: the weight of the mean, for each rule.
     """
-    states = int(layout.state_ptr[-1])
-    total = np.bincount(layout.owner, counts, states)
-    frequency = counts / np.where(total > 0.0, total, 1.0)[layout.owner]
-    alive = (total > 0.0).astype(np.float64)[layout.owner]
-    mean = np.bincount(layout.column, frequency) / np.maximum(
-        np.bincount(layout.column, alive), 1.0
-    )
-    weight = np.repeat(smoothing, np.diff(layout.ptr))
-    weight[alive == 0.0] = 1.0
-    mixed = frequency + weight * (mean[layout.column] - frequency)
-    total = np.bincount(layout.owner, mixed, states)  # 1 except where a tag is a phrase, too
-    normal: np.ndarray = mixed / np.where(total > 0.0, total, 1.0)[layout.owner]
-    return normal
+    total = np.bincount(layout.owner, counts, layout.state_ptr[-1])
+    frequency = counts / _or_one(total)[layout.owner]
+    alive = (total > 0.0).astype(np.float64)
+    others = _or_one(np.add.reduceat(alive, layout.state_ptr[:-1]))
+    mean = np.bincount(layout.column, frequency)[layout.column]
+    mean /= others[layout.rules[layout.rule, 0]]
+    weight = np.where(alive[layout.owner] > 0.0, smoothing[layout.rule], 1.0)
+    return normalized(layout, frequency + weight * (mean - frequency))
+
+
+def normalized(layout: Layout, values: np.ndarray) -> np.ndarray:
+    """[P] values divided by their sum over the rules of each substate."""
+    total = np.bincount(layout.owner, values, layout.state_ptr[-1])
+    result: np.ndarray = values / _or_one(total)[layout.owner]
+    return result
+
+
+def _or_one(values: np.ndarray) -> np.ndarray:
+    return np.where(values > 0.0, values, 1.0)
 
 
 class Trainer:
@@ -111,7 +67,7 @@ class Trainer:
 
     Attributes:
         layout: of the rules.
-        probability [P] float64: of the rules.
+        probability [P] float64: of the entries.
         counts [P] float64: the expected counts from which they were estimated.
     """
 
@@ -123,7 +79,7 @@ class Trainer:
         smoothing: np.ndarray,
     ) -> None:
         self.nodes, self._rng, self._smoothing = bank.nodes, rng, smoothing
-        self.layout = Layout.of(bank.rules, np.ones(2 * bank.categories, np.int64))
+        self.layout = Layout.full(bank.rules, np.ones(2 * bank.categories, np.int64))
         self.counts: np.ndarray = np.bincount(bank.nodes.rule).astype(np.float64)
         self._splits = np.bincount(bank.nodes.category, minlength=2 * bank.categories) >= FEWEST
         self._splits[root] = False
@@ -137,10 +93,15 @@ class Trainer:
             Abandoned: the result is no longer needed; see `rnnparse.threads`.
         """
         copies = self.split()
-        self.train(AFTER_SPLIT, self._plain)
+        for _ in range(AFTER_SPLIT // AT_ONCE):
+            self.train(AT_ONCE, self._plain)
+            self.leave_out()
         self.merge(copies)
         self.train(AFTER_MERGE, self._plain)
+        self.leave_out()
+        self._complete()
         self.train(SMOOTHED, self._smoothing)
+        self.leave_out()
 
     def train(self, iterations: int, smoothing: np.ndarray) -> float:
         """Iterations of EM; returns the log likelihood before the last one."""
@@ -154,20 +115,18 @@ class Trainer:
 
     def split(self, noise: float = NOISE) -> np.ndarray:
         """Split the substates; returns by how many each one has been replaced, [D] int64."""
-        old = self.layout
         copies = np.where(self._splits, 2, 1)
-        self.layout = Layout.of(old.rules, old.substates * copies)
-        *states, rule = self.layout.indices()
-        factors = np.where(old.rules < 0, 1, copies[old.rules])[rule].T
-        x, y, z = (state // factor for state, factor in zip(states, factors, strict=True))
-        halves = self.probability[old.places(x, y, z, rule)] / (factors[1] * factors[2])
-        halves *= 1.0 + noise * self._rng.uniform(-1.0, 1.0, len(halves))
-        self.probability = probabilities(self.layout, halves, self._plain)
+        parent = copies[self.layout.rules[self.layout.rule, 0]]
+        self.layout, old = self.layout.split(copies)
+        share = (1.0 + noise * self._rng.uniform(-1.0, 1.0, len(old))) / np.bincount(old)[old]
+        self.counts = self.counts[old] * share
+        halves = self.probability[old] * share * parent[old]  # the children's substates share it
+        self.probability = normalized(self.layout, halves)
         return copies
 
     def merge(self, copies: np.ndarray) -> None:
         """Merge half of the pairs of substates that `split` has made."""
-        layout, pair_ptr = self.layout, _offsets(np.where(copies == 2, self.layout.substates, 0))
+        layout, pair_ptr = self.layout, offsets(np.where(copies == 2, self.layout.substates, 0))
         pair_ptr //= 2
         paired = np.repeat(copies == 2, layout.substates)
         total = np.bincount(layout.owner, self.counts, len(paired))[paired].reshape(-1, 2)
@@ -179,19 +138,27 @@ class Trainer:
         merged[np.argsort(-gains, kind="stable")[: int(MERGED * len(gains))]] = True
         new = np.ones(len(paired), np.int64)  # 0 for substates that join the one before
         new[np.flatnonzero(paired)[1::2]] = ~merged
+        first = layout.state_ptr[:-1]
         number = np.cumsum(new) - 1
-        number -= np.repeat(number[layout.state_ptr[:-1]], layout.substates)
-        self.layout = Layout.of(layout.rules, np.add.reduceat(new, layout.state_ptr[:-1]))
-        *states, rule = layout.indices()
-        first = np.where(layout.rules < 0, 0, layout.state_ptr[layout.rules])[rule].T
-        inner = layout.rules[rule].T >= 0
-        x, y, z = (
-            np.where(real, number[begin + state], 0)
-            for begin, state, real in zip(first, states, inner, strict=True)
-        )
-        places = self.layout.places(x, y, z, rule)
-        self.counts = np.bincount(places, counts)
+        number -= np.repeat(number[first], layout.substates)
+        self.layout, place = layout.merge(number, np.add.reduceat(new, first))
+        self.counts = np.bincount(place, counts)
         self.probability = probabilities(self.layout, self.counts, self._plain)
+
+    def leave_out(self) -> None:
+        """Leave out what is below `LEAST`, both in probability and in expected count.
+
+        So every tree keeps almost all of its probability.
+        """
+        kept = (self.probability >= LEAST) | (self.counts >= LEAST)
+        self.layout, self.counts = self.layout.only(kept), self.counts[kept]
+        self.probability = normalized(self.layout, self.probability[kept])
+
+    def _complete(self) -> None:
+        """Make room for what smoothing makes positive."""
+        self.layout, places = self.layout.completed()
+        before, self.probability = self.probability, np.zeros(len(self.layout.rule))
+        self.probability[places] = before
 
 
 def expected_counts(
@@ -206,7 +173,7 @@ def expected_counts(
     Args:
         nodes: of the trees.
         layout: of the rules.
-        probability [P] float64: of the rules.
+        probability [P] float64: of the entries.
         pair_ptr, share: see `expected_uses`.
 
     Returns:
@@ -220,7 +187,7 @@ def expected_counts(
     pair_ptr = np.zeros(len(layout.substates) + 1, np.int64) if pair_ptr is None else pair_ptr
     gains = np.zeros(pair_ptr[-1])
     likelihood = expected_uses(
-        nodes, layout.substates, layout.ptr, probability, uses,
+        nodes, layout.substates, layout.ptr, layout.states, probability, uses,
         pair_ptr, gains if share is None else share, gains, stop,
     )
     if stop[0]:

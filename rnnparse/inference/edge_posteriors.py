@@ -42,7 +42,8 @@ EDGE = np.dtype(
         ("left", np.int32),
         ("right", np.int32),  # -1 in a unary edge
         ("link", np.bool_),
-        ("place", np.int64),  # where the probabilities of its rule begin, -1 if it has none
+        ("first", np.int64),  # the entries of its rule are first:last
+        ("last", np.int64),
         ("logp", np.float64),  # on top of these
         ("at", np.int64),  # where its inside vector over the parent's substates begins
         ("scale", np.float64),
@@ -73,18 +74,17 @@ CHAIN = np.dtype(
 
 
 @njit(**FAST)
-def _enter_binary(first, last, edges, states, probability, work):
+def _enter_binary(first, last, edges, states, entries, work):
     """Raise the base and inside vectors of a span by its binary edges."""
     for e in range(first, last):
         edge = edges[e]
-        if edge.right < 0 or edge.place < 0:
+        if edge.right < 0:
             continue
         a, b, parent = states[edge.left], states[edge.right], states[edge.parent]
         if a.scale[INSIDE] == NEG_INF or b.scale[INSIDE] == NEG_INF:
             continue
         apply_up(
-            probability, edge.place, parent.size, a.size, b.size, a.at[INSIDE], b.at[INSIDE],
-            work, edge.at,
+            entries, edge.first, edge.last, a.at[INSIDE], b.at[INSIDE], work, edge.at, parent.size
         )
         scale = normalize(work, edge.at, parent.size)
         edge.scale = scale + a.scale[INSIDE] + b.scale[INSIDE] + edge.logp
@@ -97,7 +97,7 @@ def _enter_binary(first, last, edges, states, probability, work):
 @njit(**FAST)
 def _goes_on(chain, edge, chains, states):
     """Whether an edge may follow a chain: a link, or one to a category that is new to it."""
-    if edge.left != chains[chain].vertex or edge.place < 0:
+    if edge.left != chains[chain].vertex:
         return False
     while chain >= 0:
         vertex = chains[chain].vertex
@@ -123,7 +123,7 @@ def _enter_chain(chains, count, vertex, edge, before, inside, at, size, work):
 
 
 @njit(**FAST)
-def _follow_chains(c, first, last, edges, states, probability, chains, count, work, free):
+def _follow_chains(c, first, last, edges, states, entries, chains, count, work, free):
     """List the chains of span c, and raise the inside vectors where they end.
 
     Args:
@@ -154,10 +154,7 @@ def _follow_chains(c, first, last, edges, states, probability, chains, count, wo
             parent = states[edge.parent]
             size = np.int64(parent.size)
             chains, work = grow(chains, count + 1), grow(work, free + 2 * size)
-            apply_up(
-                probability, edge.place, size, 1, states[edge.left].size, ONE, chains[x].at,
-                work, free,
-            )
+            apply_up(entries, edge.first, edge.last, chains[x].at, ONE, work, free, size)
             scale = normalize(work, free, size) + chains[x].inside + edge.logp
             if scale == NEG_INF:
                 continue
@@ -171,7 +168,7 @@ def _follow_chains(c, first, last, edges, states, probability, chains, count, wo
 
 
 @njit(**FAST)
-def _pass_chains(first, last, edges, states, probability, chains, work, total):
+def _pass_chains(first, last, edges, states, entries, chains, work, total):
     """Raise the outside vectors of a span's vertices below chains first..last-1."""
     for x in range(last - 1, first - 1, -1):
         chain = chains[x]
@@ -186,8 +183,7 @@ def _pass_chains(first, last, edges, states, probability, chains, work, total):
         share = dot(work, at, chain.at, parent.size)
         edge.posterior += share * np.exp(chain.outside + chain.inside - total)
         apply_down(
-            probability, edge.place, parent.size, 1, child.size, at, ONE, before.at, work, SPARE,
-            STEPS,
+            entries, edge.first, edge.last, at, before.at, ONE, work, STEPS, child.size, SPARE, 1
         )
         scale = normalize(work, STEPS, child.size) + chain.outside + edge.logp
         before.outside = add_scaled(
@@ -204,7 +200,7 @@ def _pass_chains(first, last, edges, states, probability, chains, work, total):
 
 
 @njit(**FAST)
-def _push_down(first, last, edges, states, probability, work, wide, total):
+def _push_down(first, last, edges, states, entries, work, wide, total):
     """Enter the posteriors of a span's binary edges; raise the outside vectors of the children.
 
     Edges at the floor are not followed: what is below them alone has no greater posterior.
@@ -222,8 +218,8 @@ def _push_down(first, last, edges, states, probability, work, wide, total):
         a, b = states[edge.left], states[edge.right]
         to_left, to_right = STEPS, STEPS + wide
         apply_down(
-            probability, edge.place, parent.size, a.size, b.size, parent.at[OUTSIDE], a.at[INSIDE],
-            b.at[INSIDE], work, to_left, to_right,
+            entries, edge.first, edge.last, parent.at[OUTSIDE], a.at[INSIDE], b.at[INSIDE],
+            work, to_left, a.size, to_right, b.size,
         )
         scale = parent.scale[OUTSIDE] + edge.logp
         left = normalize(work, to_left, a.size) + scale + b.scale[INSIDE]
@@ -249,12 +245,12 @@ def _enter_tags(tags, states, work):
 
 
 @njit(**FAST)
-def _passes(cells, edges, states, tags, probability, work, free, wide):
+def _passes(cells, edges, states, tags, entries, work, free, wide):
     """The inside and outside passes, which set the posteriors.
 
     Args:
         cells [cells+1] int64: where the edges of each span begin.
-        edges, states, tags: EDGE, STATE and TAG records.
+        edges, states, tags, entries: EDGE, STATE, TAG and ENTRY records.
         work, free: see `_follow_chains`.
         wide: most substates of a vertex.
 
@@ -264,9 +260,9 @@ def _passes(cells, edges, states, tags, probability, work, free, wide):
     _enter_tags(tags, states, work)
     chains, count, ptr = np.empty(64, CHAIN), np.int64(0), np.zeros_like(cells)
     for c in range(cells.shape[0] - 2, -1, -1):
-        _enter_binary(cells[c], cells[c + 1], edges, states, probability, work)
+        _enter_binary(cells[c], cells[c + 1], edges, states, entries, work)
         chains, count, work, free = _follow_chains(
-            c, cells[c], cells[c + 1], edges, states, probability, chains, count, work, free
+            c, cells[c], cells[c + 1], edges, states, entries, chains, count, work, free
         )
         ptr[c] = count  # the first chain of the span before
     root = states[0]
@@ -278,8 +274,8 @@ def _passes(cells, edges, states, tags, probability, work, free, wide):
         work[root.at[OUTSIDE] + x] = 1.0
     total, root.scale[OUTSIDE] = root.scale[INSIDE] + np.log(over_root), 0.0
     for c in range(cells.shape[0] - 1):
-        _pass_chains(ptr[c + 1], ptr[c], edges, states, probability, chains, work, total)
-        _push_down(cells[c], cells[c + 1], edges, states, probability, work, wide, total)
+        _pass_chains(ptr[c + 1], ptr[c], edges, states, entries, chains, work, total)
+        _push_down(cells[c], cells[c + 1], edges, states, entries, work, wide, total)
     for t in range(tags.shape[0]):
         tag = tags[t]
         state = states[tag.vertex]
@@ -295,8 +291,9 @@ class EdgeRules(NamedTuple):
     """
 
     size: np.ndarray  # [V] int: number of substates
-    place: np.ndarray  # [E] int: where the probabilities of each edge begin, -1 if it has none
-    probability: np.ndarray  # float32; see `rnnparse.grammar.LatentGrammar`
+    first: np.ndarray  # [E] int: the entries of each edge are first:last
+    last: np.ndarray  # [E] int
+    entries: np.ndarray  # ENTRY
     emission: np.ndarray  # float64: P(word | substate) of each tag's substates, end to end
 
 
@@ -325,7 +322,8 @@ def edge_posteriors(
     for name in ("parent", "left", "right", "link", "logp"):
         edges[name] = getattr(graph, name)
     unary = graph.right < 0
-    edges["place"], edges["scale"], edges["posterior"] = rules.place, NEG_INF, FLOOR
+    edges["first"], edges["last"] = rules.first, rules.last
+    edges["scale"], edges["posterior"] = NEG_INF, FLOOR
     edges["posterior"][unary] = 0.0
     sizes = rules.size[graph.parent]
     edges["at"] = free + _begins(sizes)
@@ -338,7 +336,7 @@ def edge_posteriors(
     span = graph.start.astype(np.int64) * (int(graph.end.max()) + 1) + graph.end
     borders = np.flatnonzero(np.diff(span[graph.parent], prepend=-1, append=-1))
     possible = _passes(
-        borders, edges, states, tags, rules.probability, work, free + len(rules.emission), wide
+        borders, edges, states, tags, rules.entries, work, free + len(rules.emission), wide
     )
     edge, tag = edges["posterior"].copy(), tags["posterior"].copy()
     with np.errstate(divide="ignore"):

@@ -15,9 +15,11 @@ from typing import NamedTuple
 import numpy as np
 
 from rnnparse.grammar.latent import LatentGrammar
+from rnnparse.grammar.latent_layout import offsets
 from rnnparse.inference.edge_posteriors import FLOOR, EdgeRules, edge_posteriors
 from rnnparse.inference.packed_graph import HypergraphArrays
 from rnnparse.inference.projection import Projection
+from rnnparse.inference.scaled_vectors import ENTRY
 
 SMOOTHING = 0.5  # pseudo-counts of the substates of rare words, for a known word
 
@@ -35,9 +37,10 @@ def own_posteriors(arrays: HypergraphArrays) -> Posteriors:
     Args:
         arrays: wide ones, with at least one tree; not glued.
     """
+    none, one = np.zeros(len(arrays.parent), np.int64), np.zeros(1, ENTRY)
+    one["probability"] = 1.0
     rules = EdgeRules(
-        np.ones(len(arrays.symbol), np.int64), np.zeros(len(arrays.parent), np.int64),
-        np.ones(1, np.float32), np.ones(len(arrays.tag)),
+        np.ones(len(arrays.symbol), np.int64), none, none + 1, one, np.ones(len(arrays.tag))
     )
     edge, tag, _ = edge_posteriors(arrays, rules)
     return Posteriors(edge, tag)
@@ -63,19 +66,18 @@ class LatentScorer:
     def __init__(self, grammar: LatentGrammar) -> None:
         self.grammar = grammar
         self._size = grammar.substates.astype(np.int64)
-        self._first = grammar.offsets(np.arange(len(self._size))[:, None])
-        binary, unary = grammar.binary.astype(np.int64), grammar.unary.astype(np.int64)
-        between = grammar.offsets(binary)
-        places = np.concatenate([between[:-1], between[-1] + grammar.offsets(unary)[:-1]])
-        rules = np.concatenate([binary, np.pad(unary, ((0, 0), (0, 1)), constant_values=-1)])
-        self._rules = _Lookup(self._key(*rules.T), places)
-        self._probability = np.concatenate(
-            [grammar.binary_probability, grammar.unary_probability]
-        )
+        self._first = grammar.state_ptr
+        self._entries = np.zeros(len(grammar.place), ENTRY)
+        for name, states in zip("xyz", grammar.states(), strict=True):
+            self._entries[name] = states
+        self._entries["probability"] = grammar.probability
+        # Unknown rules come last, and have no entry.
+        self._ptr = np.append(grammar.rule_ptr, [0, 0])
+        self._rules = _Lookup(self._key(*grammar.rules.T.astype(np.int64)), len(self._ptr) - 2)
         word = np.repeat(np.arange(len(grammar.words)), np.diff(grammar.ptr))
-        counts = grammar.offsets(grammar.tag[:, None])
-        self._tags = _Lookup(word * len(self._size) + grammar.tag, counts[:-1])
-        self._count = grammar.count.astype(np.float64)
+        self._tags = _Lookup(word * len(self._size) + grammar.tag, -1)
+        self._counts = offsets(self._size[grammar.tag])
+        self._count = np.append(grammar.count, 0.0)  # the last is for unknown words
         usual = np.where(grammar.usual > 0.0, grammar.usual, np.inf)
         self._inverse, self._rare = 1.0 / usual, grammar.usual_rare
 
@@ -104,8 +106,9 @@ class LatentScorer:
         category = arrays.category.astype(np.int64)
         right = np.where(arrays.right < 0, -1, category[arrays.right])
         keys = self._key(category[arrays.parent], category[arrays.left], right)
+        rule = self._rules.places(keys)
         rules = EdgeRules(
-            self._size[category], self._rules.places(keys), self._probability,
+            self._size[category], self._ptr[rule], self._ptr[rule + 1], self._entries,
             self._emissions(arrays, words),
         )
         edge, tag, possible = edge_posteriors(arrays._replace(tag_logp=tag_logp), rules)
@@ -120,7 +123,7 @@ class LatentScorer:
         size = self._size[tag]
         of_tag = np.repeat(np.arange(len(tag)), size)
         state = np.arange(len(of_tag)) - (np.cumsum(size) - size)[of_tag]
-        own = np.where(seen[of_tag] < 0, 0.0, self._count[seen[of_tag] + state])
+        own = self._count[np.where(seen[of_tag] < 0, -1, self._counts[seen[of_tag]] + state)]
         total = np.bincount(of_tag, own, len(tag))[of_tag]
         place = self._first[tag][of_tag] + state
         emission: np.ndarray = (own + SMOOTHING * self._rare[place]) / (total + SMOOTHING)
@@ -128,18 +131,20 @@ class LatentScorer:
 
 
 class _Lookup:
-    """Places by keys; int64."""
+    """The places of distinct keys, int64."""
 
-    def __init__(self, keys: np.ndarray, places: np.ndarray) -> None:
+    def __init__(self, keys: np.ndarray, unknown: int) -> None:
         order = np.argsort(keys)
         # A last key that nobody looks up spares a check of the bounds.
         self._keys = np.append(keys[order], np.iinfo(np.int64).max)
-        self._places = np.append(places[order], -1)
+        self._places = np.append(order, unknown)
+        self._unknown = unknown
 
     def places(self, keys: np.ndarray) -> np.ndarray:
-        """The place of each key, -1 for unknown keys."""
+        """The place of each key; for an unknown one the number `unknown`."""
         found = np.searchsorted(self._keys, keys)
-        places: np.ndarray = np.where(self._keys[found] == keys, self._places[found], -1)
+        same = self._keys[found] == keys
+        places: np.ndarray = np.where(same, self._places[found], self._unknown)
         return places
 
 

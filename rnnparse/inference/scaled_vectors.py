@@ -1,8 +1,8 @@
 """Vectors of probabilities with logarithmic scales, and rules applied to them, as numba kernels.
 
 Vectors are parts of one array; a vector stands for its components times the exponential of its
-scale. A rule with substates x of the parent and y, z of the children has its probabilities
-P(x → y z | x) in this order, z running fastest. A unary rule has one y.
+scale. A rule has an entry for each of its probabilities P(x → y z | x), with substates x of the
+parent and y, z of the children; z is 0 in a unary rule.
 """
 
 from __future__ import annotations
@@ -12,6 +12,9 @@ import numpy as np
 from rnnparse.compiled import njit
 from rnnparse.inference.chart import NEG_INF
 
+ENTRY = np.dtype(
+    [("x", np.int16), ("y", np.int16), ("z", np.int16), ("probability", np.float32)], align=True
+)
 # fastmath lets the compiler reorder the sums, so that it vectorizes the loops.
 FAST = {"nogil": True, "error_model": "numpy", "fastmath": {"reassoc", "contract"}}
 
@@ -54,39 +57,35 @@ def dot(work, a, b, n):
 
 
 @njit(**FAST)
-def apply_up(probability, place, n, m, k, left, right, work, at):
+def apply_up(entries, first, last, left, right, work, at, n):
     """Set work[at+x] = Σ P(x → y z) work[left+y] work[right+z].
 
     Args:
-        place: where the probabilities of the rule begin.
-        n, m, k: number of substates of the parent and of the children.
+        entries, first, last: ENTRY records, and which of them are the rule's.
+        n: number of substates x.
     """
-    row = place
     for x in range(n):
-        mass = 0.0
-        for y in range(m):
-            inner = 0.0
-            for z in range(k):
-                inner += probability[row + z] * work[right + z]
-            mass += inner * work[left + y]
-            row += k
-        work[at + x] = mass
+        work[at + x] = 0.0
+    for e in range(first, last):
+        entry = entries[e]
+        both = work[left + entry.y] * work[right + entry.z]
+        work[at + entry.x] += entry.probability * both
 
 
 @njit(**FAST)
-def apply_down(probability, place, n, m, k, above, left, right, work, to_left, to_right):
-    """Set work[to_left+y] = Σ work[above+x] P(x → y z) work[right+z], and to_right+z likewise."""
+def apply_down(entries, first, last, above, left, right, work, to_left, m, to_right, k):
+    """Set work[to_left+y] = Σ work[above+x] P(x → y z) work[right+z], and to_right+z likewise.
+
+    Args:
+        entries, first, last: as for `apply_up`.
+        m, k: number of substates y, z.
+    """
     for y in range(m):
         work[to_left + y] = 0.0
     for z in range(k):
         work[to_right + z] = 0.0
-    row = place
-    for x in range(n):
-        for y in range(m):
-            inner, both = 0.0, work[above + x] * work[left + y]
-            for z in range(k):
-                inner += probability[row + z] * work[right + z]
-            for z in range(k):
-                work[to_right + z] += both * probability[row + z]
-            work[to_left + y] += work[above + x] * inner
-            row += k
+    for e in range(first, last):
+        entry = entries[e]
+        mass = work[above + entry.x] * entry.probability
+        work[to_left + entry.y] += mass * work[right + entry.z]
+        work[to_right + entry.z] += mass * work[left + entry.y]

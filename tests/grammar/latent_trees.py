@@ -9,7 +9,8 @@ import numpy as np
 from hypothesis import strategies as st
 from nltk.tree import Tree
 
-from rnnparse.grammar.latent_training import Layout, Trainer
+from rnnparse.grammar.latent_layout import Layout
+from rnnparse.grammar.latent_training import Trainer
 from rnnparse.grammar.latent_trees import Nodes, TreebankArrays, treebank_arrays
 from rnnparse.trees.heads import HeadTable
 
@@ -44,19 +45,25 @@ def trainer_of(
 
 def tree_probability(nodes: Nodes, layout: Layout, probability: np.ndarray, tree: int) -> float:
     """The probability of a tree, by a loop over all assignments of substates."""
+    table = {
+        (int(rule), *states): p
+        for rule, states, p in zip(
+            layout.rule, layout.states.T.tolist(), probability.tolist(), strict=True
+        )
+    }
     own = range(int(nodes.ptr[tree]), int(nodes.ptr[tree + 1]))
     sizes = [range(int(layout.substates[nodes.category[v]])) for v in own]
     total = 0.0
     for states in product(*sizes):
         state = dict(zip(own, states, strict=True))
-        factors = []
-        for v in own:
-            shape = tuple(
-                1 if c < 0 else int(layout.substates[c]) for c in layout.rules[nodes.rule[v]]
+        total += prod(
+            table.get(
+                (
+                    int(nodes.rule[v]), state[v],
+                    state.get(int(nodes.left[v]), 0), state.get(int(nodes.right[v]), 0),
+                ),
+                0.0,
             )
-            first, last = layout.ptr[nodes.rule[v]], layout.ptr[nodes.rule[v] + 1]
-            table = probability[first:last].reshape(shape)
-            children = (state.get(int(child), 0) for child in (nodes.left[v], nodes.right[v]))
-            factors.append(float(table[(state[v], *children)]))
-        total += prod(factors)
+            for v in own
+        )  # fmt: skip
     return total

@@ -10,7 +10,8 @@ from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 from nltk.tree import Tree
 
-from rnnparse.grammar.latent_training import Layout, Trainer, expected_counts, probabilities
+from rnnparse.grammar.latent_layout import Layout
+from rnnparse.grammar.latent_training import Trainer, expected_counts, probabilities
 from rnnparse.grammar.latent_trees import treebank_arrays
 from rnnparse.trees.heads import HeadTable
 from tests.grammar.latent_trees import trainer_of, tree_probability, treebanks
@@ -66,6 +67,14 @@ def test_the_likelihood_is_the_sum_over_all_substates(trees: list[Tree], seed: i
     bank, trainer = trainer_of(trees, seed)
     assume(bank.nodes.ptr[-1] <= 12)
     trainer.split(noise=0.8)
+    trainer.layout = trainer.layout.only(np.arange(len(trainer.probability)) % 7 != seed % 7)
+    trainer.probability = np.random.default_rng(seed).random(len(trainer.layout.rule))
+    if not all(
+        tree_probability(bank.nodes, trainer.layout, trainer.probability, t) > 0.0
+        for t in range(len(trees))
+    ):
+        trainer.layout = Layout.full(bank.rules, trainer.layout.substates)
+        trainer.probability = np.random.default_rng(seed).random(len(trainer.layout.rule))
     expected = sum(
         log(tree_probability(bank.nodes, trainer.layout, trainer.probability, t))
         for t in range(len(trees))
@@ -129,7 +138,7 @@ def test_probabilities_sum_to_one(trees: list[Tree], seed: int) -> None:
 
 def test_smoothing_draws_towards_the_mean() -> None:
     rules = np.array([[0, 1, -1], [0, 2, -1], [1, -1, -1], [2, -1, -1]], np.int32)
-    layout = Layout.of(rules, np.array([2, 1, 1]))
+    layout = Layout.full(rules, np.array([2, 1, 1]))
     counts = np.array([8.0, 1.0, 2.0, 3.0, 5.0, 7.0])  # of rule 0 and 1, for two substates each
     smoothed = probabilities(layout, counts, np.full(4, 0.5))
     first, second = np.array([0.8, 0.2]), np.array([0.25, 0.75])
@@ -172,7 +181,7 @@ def test_gains_are_changes_of_the_likelihood_at_one_node(trees: list[Tree], seed
     trainer = Trainer(bank, 3, rng, np.zeros(len(bank.rules)))
     substates = np.ones(12, np.int64)
     substates[2] = 2
-    trainer.layout = layout = Layout.of(bank.rules, substates)
+    trainer.layout = layout = Layout.full(bank.rules, substates)
     p = trainer.probability = rng.uniform(0.1, 0.9, layout.ptr[-1])
     share, pair_ptr = np.array([0.3]), np.array([0] * 3 + [1] * 10)
     now, _, (gain,) = expected_counts(bank.nodes, layout, p, pair_ptr, share)

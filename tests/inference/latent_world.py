@@ -9,7 +9,8 @@ from itertools import product
 import numpy as np
 
 from rnnparse.grammar.latent import LatentGrammar
-from rnnparse.grammar.latent_training import Layout, probabilities
+from rnnparse.grammar.latent_layout import Layout
+from rnnparse.grammar.latent_training import normalized
 from rnnparse.inference.packed_graph import HypergraphArrays
 
 MOST = 2000  # derivations of a vertex
@@ -125,17 +126,19 @@ def random_latent(
     seen = [np.sort(rng.choice(tags, rng.integers(1, len(tags) + 1), False)) for _ in range(3)]
     tag = np.concatenate(seen).astype(np.int32)
     rules = np.concatenate([triples, np.pad(pairs, ((0, 0), (0, 1)), constant_values=-1)])
-    layout = Layout.of(rules, substates)
-    counts = rng.exponential(size=layout.ptr[-1]) * (rng.random(layout.ptr[-1]) < 0.9)
-    p = probabilities(layout, counts + 1e-9, np.zeros(len(rules))).astype(np.float32)
-    border = int(layout.ptr[len(triples)])
+    rules = rules[np.lexsort(rules.T[::-1])].astype(np.int32)
+    layout = Layout.full(rules, substates)
+    layout = layout.only((rng.random(len(layout.rule)) < 0.9) | (layout.place == 0))
+    # So that each substate has a rule, entries of substates 0 are repeated for the others.
+    layout, _ = layout.completed()
+    p = normalized(layout, rng.exponential(size=len(layout.rule)) + 1e-9).astype(np.float32)
     return LatentGrammar(
         ("w0", "w1", "w2"),
         substates.astype(np.int32),
-        triples,
-        p[:border],
-        np.ascontiguousarray(pairs, np.int32).reshape(-1, 2),
-        p[border:],
+        rules,
+        layout.ptr,
+        layout.place.astype(np.int32),
+        p,
         np.cumsum([0, *map(len, seen)], dtype=np.int64),
         tag,
         rng.exponential(size=int(substates[tag].sum())).astype(np.float32),
@@ -147,11 +150,12 @@ def latent_derivations(
 ) -> Derivations:
     """All derivations of a projection under a latent grammar."""
     tables: dict[tuple[int, ...], np.ndarray] = {}
-    for name in ("binary", "unary"):
-        rules, p = getattr(latent, name), getattr(latent, f"{name}_probability")
-        ends = latent.offsets(rules)
-        for r, row in enumerate(rules.tolist()):
-            tables[tuple(row)] = p[ends[r] : ends[r + 1]].reshape(latent.substates[row])
+    for r, row in enumerate(latent.rules.tolist()):
+        own = slice(latent.rule_ptr[r], latent.rule_ptr[r + 1])
+        categories = [c for c in row if c >= 0]
+        table = np.zeros(latent.substates[categories])
+        table.ravel()[latent.place[own]] = latent.probability[own]
+        tables[tuple(categories)] = table
     rule: list[np.ndarray | None] = []
     for parent, left, right in zip(graph.parent, graph.left, graph.right, strict=True):
         vertices = [v for v in (parent, left, right) if v >= 0]
