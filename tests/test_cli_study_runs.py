@@ -15,6 +15,7 @@ from typing import Any
 import pytest
 
 from rnnparse.cli import main, study_show
+from rnnparse.parser_study import lr_range_test
 from rnnparse.study.manifest import read_study
 from rnnparse.study.records import RecordFile
 from tests.shell import run_shell
@@ -113,14 +114,23 @@ def test_reports_are_written_and_absent_packages_named(
     assert (folder / "report.html").stat().st_size > 10_000
 
 
-def test_a_range_test_names_a_command(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_a_range_test_names_a_command(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
     bank = write_treebank(tmp_path / "train.mrg", 60)
     cache = ["--cache", str(tmp_path / "cache")]
     command = ["study", "range", bank, *SMALL, *cache, "--batch-size", "30"]
+    kept, sweep = [], lr_range_test.parser_range_test
+    monkeypatch.setattr(
+        lr_range_test,
+        "parser_range_test",
+        lambda *args, **settings: kept.append(sweep(*args, **settings)) or kept[0],
+    )
     assert main(command) == 0
     printed = capsys.readouterr().out
     assert "suggested" in printed and "\n  rnnparse train " in printed
     assert f"rnnparse train {bank}" in printed and "--learning-rate 0.0" in printed
+    monkeypatch.setattr(lr_range_test, "parser_range_test", lambda *_, **__: kept[0])
     assert main([*command, "--json"]) == 0
     assert json.loads(capsys.readouterr().out)["interval"][0] > 0
 

@@ -232,7 +232,9 @@ for tree in made:
 """
 
 
-@pytest.mark.parametrize("order", ["before", "between", "after"])
+@pytest.mark.parametrize(
+    "order", ["before", pytest.param("between", marks=pytest.mark.slow), "after"]
+)
 def test_users_get_trees_of_nltk_whenever_they_import_it(
     order: str, model: Path, tmp_path: Path
 ) -> None:

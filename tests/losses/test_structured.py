@@ -273,7 +273,7 @@ def convex_pairs(draw: Any) -> tuple[Arrays, np.ndarray, np.ndarray]:
 
 @every_tie
 @every_loss
-@settings(max_examples=12, deadline=None)
+@settings(max_examples=8, deadline=None)
 @given(pair=convex_pairs())
 def test_the_subgradient_inequality_holds_at_ties_too(pair: Any, name: str, tie: str) -> None:
     """r(s', Δ') ≥ r(s, Δ) + g·(s' − s) + h·(Δ' − Δ), for scores and costs together."""
@@ -286,7 +286,7 @@ def test_the_subgradient_inequality_holds_at_ties_too(pair: Any, name: str, tie:
 
 @every_tie
 @every_loss
-@settings(max_examples=12, deadline=None)
+@settings(max_examples=8, deadline=None)
 @given(pair=convex_pairs())
 def test_no_directional_derivative_is_below_the_subgradient(pair: Any, name: str, tie: str) -> None:
     """g·d ≤ r'(s; d); all numbers are dyadic, so that difference quotients carry no rounding."""

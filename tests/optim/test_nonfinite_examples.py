@@ -92,7 +92,7 @@ def check(kind: str, x: np.ndarray, y: np.ndarray) -> None:
         pytest.param("embedding", marks=pytest.mark.slow),
     ],
 )
-@settings(max_examples=20, deadline=None)
+@settings(max_examples=10, deadline=None)
 @given(
     st.lists(st.tuples(st.integers(0, 1000), VALUES), max_size=4),
     st.lists(VALUES, min_size=SIZE, max_size=SIZE),

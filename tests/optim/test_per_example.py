@@ -176,7 +176,7 @@ def test_without_manipulations_training_is_what_keras_does(eager: bool) -> None:
         hidden = layers.Dense(4, activity_regularizer="l1", kernel_regularizer="l2")(table)
         model = kind(words, layers.Dense(3)(layers.GlobalAveragePooling1D()(hidden)))
         model.compile(
-            keras.optimizers.Adam(0.1),
+            keras.optimizers.SGD(0.1, momentum=0.9),
             cross_entropy(),
             metrics=["accuracy"],
             weighted_metrics=["accuracy"],

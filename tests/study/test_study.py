@@ -394,7 +394,7 @@ def deadly(folder: Path) -> Callable[[dict[str, Any], int], Any]:
 
 
 @pytest.mark.skipif(os.name == "nt", reason="there are no signals")
-@pytest.mark.parametrize("jobs", [1, 2])
+@pytest.mark.parametrize("jobs", [pytest.param(1, marks=pytest.mark.slow), 2])
 def test_a_trial_that_takes_its_process_with_it_is_found(tmp_path: Path, jobs: int) -> None:
     ways = [*range(1, 6), *DEATHS]
     study = Study({"way": ways}, deadly(tmp_path / "calls"), tmp_path / "study", n_jobs=jobs)
