@@ -230,7 +230,7 @@ def test_tags_do_not_decide(sites: dict[Part, list[Site]], part: Part) -> None:
     assert accuracy(sites["train"], sites[part], keys) <= 0.65
 
 
-@pytest.mark.parametrize("part", ["dev", "test"])
+@pytest.mark.parametrize("part", [pytest.param("dev", marks=pytest.mark.slow), "test"])
 def test_words_decide(sites: dict[Part, list[Site]], part: Part) -> None:
     lexicon = load_lexicon()
 

@@ -45,7 +45,7 @@ def check(megabytes: int, command: list[str], lines: str = "") -> bool:
 
 
 @linux
-@pytest.mark.parametrize("megabytes", [400, 620])
+@pytest.mark.parametrize("megabytes", [pytest.param(400, marks=pytest.mark.slow), 620])
 def test_parse_with_little_memory(model: Path, megabytes: int) -> None:
     check(megabytes, [*PROGRAM, "parse", str(model)], "They ate.\n")
 

@@ -335,7 +335,7 @@ def test_callbacks_are_called_and_epochs_are_refused() -> None:
     seen: list[int] = []
     callback = keras.callbacks.LambdaCallback(on_train_batch_end=lambda i, logs: seen.append(i))
     for one in (callback, [callback]):
-        result = range_test(linear("sgd"), X, Y, batch_size=2, updates=40, callbacks=one)
+        result = range_test(linear("sgd"), X, Y, batch_size=2, updates=20, callbacks=one)
         assert len(seen) == len(result.rates) + 1
         seen.clear()
     with pytest.raises(ConfigError, match="no epochs; give the number of updates"):
