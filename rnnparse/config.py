@@ -15,12 +15,14 @@ from rnnparse.trees.style import DEFAULT_STYLE, TreebankStyle
 
 TARGETS = ("gold", "oracle")
 ENGINES = ("numba", "tensorflow")
+SCORERS = ("su-rnn", "span")
 BACKENDS = ("threads", "loky", "ray", "dask")
 _CHOICES = {
     "backend": BACKENDS,
     "target": TARGETS,
     "tie": TIES,
     "engine": ENGINES,
+    "scorer": SCORERS,
     "objective": OBJECTIVES,
 }
 
@@ -29,8 +31,10 @@ _COUNT = 1_000_000_000
 LIMITS: dict[str, tuple[int, int] | tuple[float, float]] = {
     "candidates": (1, 100_000),
     "dim": (1, 10_000),
-    **dict.fromkeys(("epochs", "patience", "batch_size"), (1, _COUNT)),
+    **dict.fromkeys(("epochs", "span_epochs", "patience", "batch_size"), (1, _COUNT)),
     **dict.fromkeys(("freeze_epochs", "jackknife", "folds"), (0, _COUNT)),
+    "latent_grammars": (0, 64),
+    "cycles": (1, 6),
     "seed": (0, 2**63 - 1),
     "n_jobs": (-1, 1024),
     "learning_rate": (1e-30, 1e30),  # in single precision it is neither 0 nor infinite
@@ -63,6 +67,14 @@ class TrainingConfig:
         dev: trees for tuning; None to hold out a tenth of the treebank.
         vectors: file of word vectors in GloVe's format, or None.
         candidates: length of the candidate list of a sentence.
+        scorer: what ranks the candidates: `su-rnn`, the network of the paper; or `span`, which adds
+            the scores of labelled spans.
+        latent_grammars: number of grammars with latent substates that score trees together with
+            the base PCFG.
+        cycles: of splitting and merging the substates of these grammars.
+        encoder: folder or package of a pre-trained encoder, whose token vectors the span scorer
+            uses; None to learn from the treebank alone.
+        span_epochs: number of passes of the span scorer over the training set.
         dim: n, the size of word and phrase vectors.
         epochs: maximum number of passes over the training set.
         patience: number of epochs without a better dev F1 after which training stops.
@@ -113,6 +125,11 @@ class TrainingConfig:
     treebank: str | None = None
     dev: str | None = None
     vectors: str | None = None
+    scorer: str = "su-rnn"
+    latent_grammars: int = 0
+    cycles: int = 4
+    encoder: str | None = None
+    span_epochs: int = 12
     candidates: int = 100
     dim: int = 25
     epochs: int = 12
@@ -165,6 +182,10 @@ class TrainingConfig:
             value = getattr(self, name)
             _require(value in known, f"{name} must be one of {', '.join(known)}")
         check_address(self.backend, self.address)
+        _require(
+            self.encoder is None or self.scorer == "span",
+            "an encoder is used by the span scorer alone; set scorer to span",
+        )
         _require(
             bool(self.freeze) or not self.freeze_epochs,
             "freeze_epochs needs freeze, which names the weights",

@@ -79,7 +79,7 @@ class Describer:
     def _grammar_parts(self, scored: ScoredTree) -> np.ndarray | None:
         """float64 [nodes]: the log probabilities of the rules; they sum to that of the tree."""
         total = scored.log_probability
-        if total is None:
+        if total is None or self.parser.is_mixture:
             return None
         emissions = self.parser._lexicon.emissions(self.written)
         parts = self.parser._rule_scores.parts(scored.tree, emissions, pieces=self.glued)

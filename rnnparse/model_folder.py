@@ -4,6 +4,8 @@
     grammar.npz      the base PCFG; see `rnnparse.grammar.storage`
     vocabulary.txt   the word of each row of the word vectors
     weights.npz      the network's weights and their category pairs
+    latent-1.npz …   grammars with latent substates, if there are any
+    spans.npz        the span scorer, if there is one
     checksums.json   SHA-256 of the files above; it also marks the folder as a model
     report.json, *.jsonl   scores and learning curves, added by training
 
@@ -38,9 +40,11 @@ from rnnparse.files import (
 )
 from rnnparse.folders import foreign_file, replacement, set_aside
 from rnnparse.grammar.grammar import Grammar
+from rnnparse.grammar.latent import LatentGrammar
 from rnnparse.grammar.pcfg import category_names
 from rnnparse.models.category_pairs import CategoryPairs
 from rnnparse.models.parameters import Parameters
+from rnnparse.models.span_parameters import SpanModel, read_span_arrays, span_arrays
 from rnnparse.models.vocabulary import Vocabulary
 
 FORMAT_VERSION = 1
@@ -48,8 +52,11 @@ GREATEST_BETA = 1e6
 MOST_CANDIDATES = 10**6
 
 _FILES = ("config.json", "grammar.npz", "vocabulary.txt", "weights.npz")
+_SPANS, _LATENT = "spans.npz", "latent-{}.npz"
+_OPTIONAL = re.compile(r"spans\.npz|latent-\d{1,2}\.npz")
+MOST_LATENT = 64
 _CHECKSUMS = "checksums.json"
-_ADDED = re.compile(r"report\.json|(network|telemetry|fold-\d+|telemetry-fold-\d+)\.jsonl")
+_ADDED = re.compile(r"report\.json|(network|telemetry|spans|fold-\d+|telemetry-fold-\d+)\.jsonl")
 _TRIES, _PAUSE = 100, 0.002  # of a load while the model is being replaced
 
 
@@ -60,9 +67,16 @@ class Model:
     Attributes:
         grammar: the base PCFG, which proposes candidate trees.
         vocabulary, category_pairs, parameters: the SU-RNN, which scores them.
-        beta: weight of log P(tree) in the ranking.
+        beta: weight of the grammars' score of a tree in the ranking.
         candidates: default length of the candidate list of a sentence.
         about: how the model was made: settings, scores, versions.
+        latent: grammars with latent substates. The grammars' score of a tree is log P(tree) if
+            there are none; otherwise the sum over all grammars of the log posteriors of its rules
+            (a max-rule product).
+        spans: scores labelled spans; None if the SU-RNN alone scores trees.
+        rnn_weight: weight of the SU-RNN's score beside the span scorer's.
+        encoder_name, encoder_checksum: of the encoder whose vectors the span scorer uses; None
+            without one. The encoder is not part of the model folder.
 
     Raises:
         ValueError: the parts do not fit together, a weight is not finite, or a number is out of
@@ -76,6 +90,11 @@ class Model:
     beta: float
     candidates: int
     about: dict[str, Any]
+    latent: tuple[LatentGrammar, ...] = ()
+    spans: SpanModel | None = None
+    rnn_weight: float = 1.0
+    encoder_name: str | None = None
+    encoder_checksum: str | None = None
 
     def __post_init__(self) -> None:
         sizes = {"V": len(self.vocabulary), "R": len(self.category_pairs)}
@@ -86,13 +105,31 @@ class Model:
             raise ValueError("the categories of the weights are not those of the grammar")
         _check_number("beta", self.beta, (int, float), 0, GREATEST_BETA)
         _check_number("candidates", self.candidates, int, 1, MOST_CANDIDATES)
+        if self.is_mixture and not self.beta > 0:
+            raise ValueError("beta must be positive, because several grammars score trees")
+        _check_number("rnn_weight", self.rnn_weight, (int, float), 0, GREATEST_BETA)
+        categories = 2 * len(self.grammar.pcfg.categories)
+        if any(len(latent.substates) != categories for latent in self.latent):
+            raise ValueError("a latent grammar has not the categories of the grammar")
+        if self.spans is not None and len(self.spans.parameters.labels) != categories // 2:
+            raise ValueError("the span scorer has not the categories of the grammar")
+        uses_encoder = self.spans is not None and self.spans.parameters.encoder_dim > 0
+        for name in ("encoder_name", "encoder_checksum"):
+            if isinstance(getattr(self, name), str) != uses_encoder:
+                raise ValueError(f"{name} must be text if the span scorer uses an encoder")
         _check_about(self.about)
+
+
+    @property
+    def is_mixture(self) -> bool:
+        """Whether more than the base PCFG and the SU-RNN score trees."""
+        return bool(self.latent) or self.spans is not None
 
 
 def model_info(model: Model) -> dict[str, Any]:
     """Sizes, settings and scores of a model as a dict that JSON can hold."""
     pcfg = model.grammar.pcfg
-    own = {
+    own: dict[str, Any] = {
         "format_version": FORMAT_VERSION,
         "symbols": len(pcfg.symbols),
         "categories": len(pcfg.categories),
@@ -105,6 +142,12 @@ def model_info(model: Model) -> dict[str, Any]:
         "candidates": model.candidates,
         "beta": model.beta,
     }
+    if model.is_mixture:
+        own |= {"latent_grammars": len(model.latent), "rnn_weight": model.rnn_weight}
+    if model.encoder_name is not None:
+        own["encoder"] = model.encoder_name
+    if model.spans is not None:
+        own["span_parameters"] = int(sum(array.size for array in model.spans.parameters))
     about = dict(model.about)
     if isinstance(about.get("config"), Mapping):
         about["config"] = with_present_names(about["config"])
@@ -151,12 +194,23 @@ def write_model(model: Model, folder: Path) -> None:
         "kbest": model.candidates,
         "about": model.about,
     }
+    if model.is_mixture:
+        config |= {"latent": len(model.latent), "rnn_weight": model.rnn_weight}
+    if model.encoder_name is not None:
+        config["encoder"] = {"name": model.encoder_name, "checksum": model.encoder_checksum}
     write_json(folder / "config.json", config)
     write_arrays(folder / "grammar.npz", model.grammar.to_arrays())
     model.vocabulary.save(folder / "vocabulary.txt")
     weights = {**model.parameters._asdict(), "pairs": model.category_pairs.pairs}
     write_arrays(folder / "weights.npz", weights)
-    checksums = {name: checksum((folder / name).read_bytes()) for name in _FILES}
+    names = [*_FILES]
+    for number, latent in enumerate(model.latent, start=1):
+        names.append(_LATENT.format(number))
+        write_arrays(folder / names[-1], latent.to_arrays())
+    if model.spans is not None:
+        names.append(_SPANS)
+        write_arrays(folder / _SPANS, span_arrays(*model.spans))
+    checksums = {name: checksum((folder / name).read_bytes()) for name in names}
     write_json(folder / _CHECKSUMS, checksums)
 
 
@@ -217,10 +271,25 @@ def _model(folder: Path, files: Mapping[str, bytes]) -> Model:
             tuple(category_names(grammar.pcfg.categories)), weights.pop("pairs")
         )
         parameters = Parameters(**weights)
+    latent = []
+    for number in range(1, 1 + sum(name not in (*_FILES, _SPANS) for name in files)):
+        name = _LATENT.format(number)
+        with _part(folder / name):
+            latent.append(LatentGrammar.from_arrays(parse_arrays(files[name])))
+    spans = None
+    if _SPANS in files:
+        with _part(folder / _SPANS):
+            given = grammar.lexicon.tagger.vectors
+            spans = read_span_arrays(parse_arrays(files[_SPANS]), given)
     with _part(folder):
         config = parse_json(files["config.json"])
-        values = (config[name] for name in ("beta", "kbest", "about"))
-        return Model(grammar, vocabulary, category_pairs, parameters, *values)
+        beta, candidates, about = (config[name] for name in ("beta", "kbest", "about"))
+        encoder = config.get("encoder", {})
+        return Model(
+            grammar, vocabulary, category_pairs, parameters, beta, candidates, about,
+            tuple(latent), spans, config.get("rnn_weight", 1.0),
+            encoder.get("name"), encoder.get("checksum"),
+        )
 
 
 @contextmanager
@@ -228,7 +297,7 @@ def _part(path: Path) -> Iterator[None]:
     """Name the file in errors."""
     try:
         yield
-    except (ValueError, KeyError, TypeError, RnnparseError) as error:
+    except (ValueError, KeyError, TypeError, AttributeError, RnnparseError) as error:
         reason = f"{error} is missing" if isinstance(error, KeyError) else error
         raise ModelError(f"{path}: cannot read the model: {reason}") from error
 
@@ -277,7 +346,22 @@ def _read_files(folder: Path) -> dict[str, bytes]:
             f"{folder}: format version {str(version)[:40]}; this program reads version "
             f"{FORMAT_VERSION}: train the model again"
         )
-    return files | {name: checked(name) for name in _FILES if name not in files}
+    more = _optional_files(config, set(checksums) - set(_FILES))
+    return files | {name: checked(name) for name in (*_FILES, *more) if name not in files}
+
+
+def _optional_files(config: Mapping[str, Any], named: set[str]) -> list[str]:
+    """The files that a model has for its latent grammars and its span scorer.
+
+    Raises:
+        ValueError: the checksums name others than config.json.
+    """
+    count = config.get("latent", 0)
+    _check_number("latent", count, int, 0, MOST_LATENT)
+    files = [_LATENT.format(number) for number in range(1, count + 1)]
+    if named - {*files, _SPANS} or set(files) - named:
+        raise ValueError(f"{_CHECKSUMS} does not name the {count} latent grammars of config.json")
+    return sorted(named)
 
 
 def _is_marked(folder: Path) -> bool:
@@ -286,13 +370,17 @@ def _is_marked(folder: Path) -> bool:
         checksums = read_json(folder / _CHECKSUMS)
     except (OSError, ValueError):
         return False
-    return isinstance(checksums, dict) and set(checksums) == set(_FILES)
+    if not isinstance(checksums, dict):
+        return False
+    more = set(checksums) - set(_FILES)
+    return set(_FILES) <= set(checksums) and all(map(_OPTIONAL.fullmatch, more))
 
 
 def _is_ours(name: str) -> bool:
     """Whether this program writes files of this name into model folders."""
     name = without_temporary(name)
-    return name in _FILES or name == _CHECKSUMS or _ADDED.fullmatch(name) is not None
+    known = name in _FILES or name == _CHECKSUMS
+    return known or any(kind.fullmatch(name) is not None for kind in (_ADDED, _OPTIONAL))
 
 
 def _check_number(name: str, value: Any, kinds: Any, low: float, high: float) -> None:

@@ -27,7 +27,8 @@ class Constituent:
         log_probability: natural log of the probability of the rules that made the node in the
             tree's best derivation, with those of the binarization below it; for a tag, of its word.
             They add up to the tree's `log_probability`: that of the root is the remainder, which
-            for a tree of partial trees includes the penalty. None if the grammar has no derivation.
+            for a tree of partial trees includes the penalty. None if the grammar has no derivation,
+            or if latent grammars or a span scorer have a part in the score.
         posterior: the probability of the label and span under the grammar, as in
             `Parser.marginals`; None unless it was asked for.
     """
@@ -48,16 +49,20 @@ class ScoredTree:
     Attributes:
         tree: covers all tokens; its root is TOP, and brackets among the tokens are escaped
             (`-LRB-`).
-        score: ranks the candidates; rnn_score + β · log_probability.
+        score: ranks the candidates; rnn_score + β · log_probability, or with a span scorer
+            span_score + γ · rnn_score + β · log_probability (the model's `beta` and `rnn_weight`).
         log_probability: natural log of the probability of the tree's best derivation under the
-            base PCFG; None if the tree came from elsewhere.
+            base PCFG, or with latent grammars the sum of the log posteriors of its rules under all
+            grammars; None if the tree came from elsewhere.
         rnn_score: sum of the SU-RNN's node scores.
+        span_score: sum of the span scorer's scores of labelled spans; 0 without one.
     """
 
     tree: Tree
     score: float
     log_probability: float | None
     rnn_score: float
+    span_score: float = 0.0
     _describe: Callable[[ScoredTree], tuple[Constituent, ...]] | None = field(
         default=None, compare=False
     )

@@ -11,10 +11,11 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from rnnparse.constituents import Describer
+from rnnparse.errors import EncoderError
 from rnnparse.executors import check_backend
 from rnnparse.given_tags import TagLexicon
 from rnnparse.given_trees import cleaned_tree, forest_of_trees
-from rnnparse.inference.decoder import Decoder
+from rnnparse.inference.decoder import Decoder, Parse
 from rnnparse.inference.forest import Forest
 from rnnparse.inference.posteriors import Bracket
 from rnnparse.inference.search import Search
@@ -25,6 +26,7 @@ from rnnparse.input_sentences import (
     whole_number,
 )
 from rnnparse.losses.cost import labelled_spans
+from rnnparse.mixture import MixtureDecoder
 from rnnparse.model_folder import Model, load_model, model_info, save_model
 from rnnparse.models.forest_dataset import ForestDataset
 from rnnparse.models.scorer import Scorer
@@ -38,6 +40,7 @@ from rnnparse.trees.node import Node
 if TYPE_CHECKING:
     from nltk.tree import Tree
 
+    from rnnparse.encoder import Encoder
     from rnnparse.nltk_parser import NltkParser
 
 Sentence = str | Iterable[str] | Iterable[tuple[str, str]]
@@ -57,6 +60,8 @@ class Parser(Model):
     Attributes:
         search: how far to search for the trees of a sentence, and its budget. It is not part of
             the model folder.
+        encoder: gives token vectors, if the model was trained with one; None loads the encoder
+            that the model names when it is needed.
 
     Example:
         >>> parser = Parser.load("model", search=Search(max_seconds=5))
@@ -64,6 +69,7 @@ class Parser(Model):
     """
 
     search: Search = field(default_factory=Search)
+    encoder: Encoder | None = None
 
     def __repr__(self) -> str:
         return (
@@ -74,6 +80,11 @@ class Parser(Model):
     @cached_property
     def _decoder(self) -> Decoder:
         return Decoder(replace(self.grammar, lexicon=self._lexicon), self.search)
+
+    @cached_property
+    def _mixture(self) -> MixtureDecoder:
+        grammar = replace(self.grammar, lexicon=self._lexicon)
+        return MixtureDecoder(grammar, self.latent, self.spans, self.beta, self.search)
 
     @cached_property
     def _lexicon(self) -> TagLexicon:
@@ -254,13 +265,49 @@ class Parser(Model):
             candidates: length of the list.
             scorer: `cvg` or `pcfg`.
         """
-        parse = self._decoder.parse(written, candidates)
+        parse: Parse
+        if scorer == "cvg" and self.is_mixture:
+            parse = mixed = self._mixture.parse(written, candidates, self._encoded(written))
+            spans, weight = mixed.span_score, self.rnn_weight
+        else:
+            parse = self._decoder.parse(written, candidates)
+            spans, weight = np.zeros(len(parse.forest.logp)), 1.0
         rnn = self._rnn_scores(parse.forest, written)
         logp = parse.forest.logp
-        total = logp if scorer == "pcfg" else rnn + (self.beta * logp if self.beta else 0.0)
+        total = logp
+        if scorer == "cvg":
+            total = spans + weight * rnn + (self.beta * logp if self.beta else 0.0)
         order = np.argsort(-total, kind="stable")[:n_best]
-        scores = (total[order], logp[order], rnn[order])
+        scores = (total[order], logp[order], rnn[order], spans[order])
         return Ranking(parse.forest, order, *scores, parse.glued, parse.divided)
+
+    def _encoded(self, written: Sequence[str]) -> np.ndarray | None:
+        """The encoder's vectors of a sentence, if the model uses an encoder."""
+        if self.encoder_name is None:
+            return None
+        from rnnparse.encoder import token_vectors
+
+        return token_vectors(self._encoder, [written])[0]
+
+    @cached_property
+    def _encoder(self) -> Encoder:
+        """The given encoder, or the one that the model names.
+
+        Raises:
+            EncoderError: it is missing, or is not the one that the model was trained with.
+        """
+        assert self.encoder_name is not None
+        encoder = self.encoder
+        if encoder is None:
+            from rnnparse.encoder import load_encoder
+
+            encoder = load_encoder(self.encoder_name)
+        if encoder.checksum != self.encoder_checksum:
+            raise EncoderError(
+                f"the encoder {self.encoder_name} is not the one that the model was trained with: "
+                "its checksum differs; give the right one with encoder="
+            )
+        return encoder
 
     def __getstate__(self) -> dict[str, Any]:
         """The parts of the model, for pickle. What is derived from them is made again."""

@@ -25,7 +25,7 @@ class Ranking(NamedTuple):
     Attributes:
         forest: the candidates.
         order: int64 [n], numbers of the best ones.
-        score, log_probability, rnn_score: float64 [n]; see `ScoredTree`.
+        score, log_probability, rnn_score, span_score: float64 [n]; see `ScoredTree`.
         glued, divided: see `ParseResult`.
     """
 
@@ -34,6 +34,7 @@ class Ranking(NamedTuple):
     score: np.ndarray
     log_probability: np.ndarray
     rnn_score: np.ndarray
+    span_score: np.ndarray
     glued: bool
     divided: bool
 
@@ -56,7 +57,7 @@ class Ranking(NamedTuple):
             tree_type: `Node` or NLTK's `Tree`.
             describe: finds the constituents of a tree.
         """
-        numbers = (self.order, self.score, self.log_probability, self.rnn_score)
+        numbers = (self.order, self.score, self.log_probability, self.rnn_score, self.span_score)
         words = list(map(str, sentence.written))  # without their tags
         trees = tuple(
             ScoredTree(
@@ -64,9 +65,12 @@ class Ranking(NamedTuple):
                 score,
                 logp,
                 rnn,
+                spans,
                 describe,
             )
-            for r, score, logp, rnn in zip(*(array.tolist() for array in numbers), strict=True)
+            for r, score, logp, rnn, spans in zip(
+                *(array.tolist() for array in numbers), strict=True
+            )
         )
         offsets = None if sentence.offsets is None else tuple(sentence.offsets)
         tokens = tuple(sentence.tokens)

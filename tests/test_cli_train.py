@@ -17,6 +17,11 @@ from rnnparse.trees.style import STYLES
 OPTIONS: dict[str, Any] = {
     "dev": "d.mrg",
     "vectors": "v.txt",
+    "scorer": "span",
+    "latent_grammars": 3,
+    "cycles": 2,
+    "encoder": "minilm",
+    "span_epochs": 6,
     "candidates": 7,
     "dim": 3,
     "epochs": 4,

@@ -23,6 +23,7 @@ _MODELS = _GRAMMAR | _KERAS | {"config", "inference", "models", "losses", "optim
 _PARSER = _MODELS | {
     *("folders", "input_sentences", "model_folder", "nltk_parser", "parse_results", "parser"),
     *("executors", "given_trees", "ranking", "constituents", "given_tags", "rule_scores"),
+    *("encoder", "mixture"),
 }
 _TELEMETRY = _KERAS | {"compiled", "files", "json_text", "telemetry", "threads"}
 _TRAINING = _PARSER | _TELEMETRY | {"config", "divergence", "evaluation", "training"}
@@ -53,6 +54,7 @@ ALLOWED = {
     "optim": _KERAS | {"optim"},
     "model_folder": _MODELS | {"folders"},
     "input_sentences": _TREES,
+    "mixture": {"grammar", "inference", "models", "threads"},
     "given_trees": {"grammar", "inference", "input_sentences", "trees"},
     "given_tags": {"grammar", "trees"},
     "rule_scores": {"grammar", "trees"},

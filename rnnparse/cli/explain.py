@@ -205,13 +205,15 @@ def _row(blocks: list[list[str]]) -> str:
 
 
 def _margin(best: ScoredTree, other: ScoredTree, rank: int, beta: float) -> str:
-    network = best.rnn_score - other.rnn_score
     grammar = beta * ((best.log_probability or 0.0) - (other.log_probability or 0.0))
-    lead = best.score - other.score
-    network, grammar = (round(part, 3) + 0.0 for part in (network, grammar))  # no -0.000
-    return (
-        f"Tree 1 leads tree {rank} by {lead:.3f}: network {network:+.3f}, grammar {grammar:+.3f}."
+    lead, spans = best.score - other.score, best.span_score - other.span_score
+    parts = {"network": lead - spans - grammar, "grammar": grammar, "spans": spans}
+    shown = ", ".join(
+        f"{name} {round(part, 3) + 0.0:+.3f}"  # no -0.000
+        for name, part in parts.items()
+        if part or name != "spans"
     )
+    return f"Tree 1 leads tree {rank} by {lead:.3f}: {shown}."
 
 
 def _differences(title: str, tree: Explained, result: ParseResult) -> str:

@@ -56,6 +56,7 @@ def tree_values(scored: ScoredTree) -> dict[str, Any]:
         "score": scored.score,
         "log_probability": scored.log_probability,
         "rnn_score": scored.rnn_score,
+        **({"span_score": scored.span_score} if scored.span_score else {}),
         "constituents": [_constituent_values(node) for node in scored.constituents],
     }
 

@@ -10,7 +10,16 @@ from typing import Any
 from rnnparse.cli.console_text import print_json, setting, warn
 from rnnparse.cli.search_options import EXACT_HELP
 from rnnparse.cli.treebank_style import add_style, given_style
-from rnnparse.config import BACKENDS, ENGINES, LIMITS, OBJECTIVES, TARGETS, TIES, TrainingConfig
+from rnnparse.config import (
+    BACKENDS,
+    ENGINES,
+    LIMITS,
+    OBJECTIVES,
+    SCORERS,
+    TARGETS,
+    TIES,
+    TrainingConfig,
+)
 
 NAME = "train"
 HELP = "train a parser on a treebank"
@@ -101,6 +110,28 @@ def _add_data(parser: argparse.ArgumentParser) -> None:
 
 def _add_model(parser: argparse.ArgumentParser) -> None:
     group = parser.add_argument_group("model")
+    option(
+        group,
+        "--scorer",
+        "what ranks candidate trees: su-rnn, the network of the paper; span, a scorer of labelled "
+        "spans together with that network, which is more accurate and takes longer to train",
+        choices=SCORERS,
+    )
+    option(
+        group,
+        "--latent-grammars",
+        "train N grammars with latent substates, whose scores are multiplied with those of the "
+        "base PCFG",
+        "N",
+    )
+    option(group, "--cycles", "split and merge the substates of these grammars N times", "N")
+    option(
+        group,
+        "--encoder",
+        "folder or package of a pre-trained encoder, for the span scorer",
+        "ENCODER",
+    )
+    option(group, "--span-epochs", "epochs of the span scorer", "N")
     option(group, "--dim", "dimension n of word and phrase vectors", "N")
     add_candidates(group)
     option(

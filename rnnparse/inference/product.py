@@ -74,13 +74,13 @@ class ProductDecoder:
         """
         if not tokens or k < 1:
             raise ValueError(f"cannot list the {k} best trees of {len(tokens)} tokens")
-        parts, divided = self._decoder.parts(tokens, NEAR)
+        parts, divided = self.parts(tokens)
         with memory_for(tokens):
-            graphs = [self._hypergraph(part) for part in parts]
+            graphs = [graph for _, graph in parts]
             if len(graphs) == 1:
                 return Parse(graphs[0].k_best(None, k), graphs[0].glued)
             forests = [graph.k_best(None, 1) for graph in graphs]
-            forest = join(forests, [len(part.tokens) for part in parts], self.grammar)
+            forest = join(forests, [len(part.tokens) for part, _ in parts], self.grammar)
             return Parse(forest, True, divided)
 
     @apart
@@ -102,9 +102,26 @@ class ProductDecoder:
         Raises:
             OutOfMemoryError: there is too little memory for the sentence.
         """
-        parts, _ = self._decoder.parts(tokens, window)
+        return [(part.first, graph) for part, graph in self.parts(tokens, window)[0]]
+
+    @apart
+    def parts(
+        self, tokens: Sequence[str], window: float = NEAR
+    ) -> tuple[list[tuple[Part, Hypergraph]], bool]:
+        """The parts of a sentence with the arrays of the grammar, and the `hypergraphs`.
+
+        Args:
+            tokens, window: as for `hypergraphs`.
+
+        Returns:
+            The parts, and whether the sentence was divided because it exceeded the budget.
+
+        Raises:
+            OutOfMemoryError: there is too little memory for the sentence.
+        """
+        parts, divided = self._decoder.parts(tokens, window)
         with memory_for(tokens):
-            return [(part.first, self._hypergraph(part)) for part in parts]
+            return [(part, self._hypergraph(part)) for part in parts], divided
 
     def hypergraph(self, arrays: HypergraphArrays) -> Hypergraph:
         """A hypergraph from its arrays."""

@@ -43,6 +43,19 @@ class SpanInputs(NamedTuple):
     vertex: np.ndarray
     vertices: np.ndarray
 
+    def with_encoded(self, encoded: np.ndarray) -> SpanInputs:
+        """The inputs of a sentence of n tokens with vectors [n+2, L, e] or [n+2, e] of an encoder.
+
+        Raises:
+            ValueError: the vectors do not fit the tokens.
+        """
+        rows = len(self.word)
+        if encoded.ndim not in (2, 3) or len(encoded) != rows:
+            raise ValueError(
+                f"vectors of the shape {encoded.shape} for {rows - 2} tokens, not [{rows}, …]"
+            )
+        return self._replace(encoded=encoded[:, None] if encoded.ndim == 2 else encoded)
+
     def part(self, chosen: np.ndarray) -> tuple[SpanInputs, np.ndarray]:
         """The same sentences with some of the vertices, and the spans of these alone.
 
@@ -68,6 +81,7 @@ def span_inputs(
     features: SpanFeatures,
     categories: int,
     encoded: np.ndarray | None = None,
+    tagged: HypergraphArrays | None = None,
 ) -> SpanInputs:
     """The inputs of one sentence. Call it from a thread other than the main one.
 
@@ -79,6 +93,7 @@ def span_inputs(
         features: the tables of words and tags.
         categories: number C of basic categories.
         encoded: vectors [n+2, L, e] of an encoder; [n+2, e] is one layer.
+        tagged: a hypergraph that has the probabilities of tags; None for `graph` itself.
 
     Raises:
         ValueError: the vectors or the hypergraph do not fit the tokens.
@@ -86,29 +101,24 @@ def span_inputs(
     n = len(tokens)
     if int(graph.end.max(initial=0)) != n:
         raise ValueError(f"a hypergraph of {graph.end.max(initial=0)} tokens for {n} tokens")
-    if encoded is None:
-        encoded = np.zeros((n + 2, 0, 0), np.float32)
-    elif encoded.ndim == 2:
-        encoded = encoded[:, None]
-    if encoded.ndim != 3 or len(encoded) != n + 2:
-        raise ValueError(f"vectors of the shape {encoded.shape} for {n} tokens, not [{n + 2}, …]")
     arrays = features.token_arrays(tokens)
     vertex = np.flatnonzero((graph.category < categories) & (graph.category != graph.category[0]))
     start, end = graph.start[vertex].astype(np.int64), graph.end[vertex].astype(np.int64)
     key, span = np.unique(start * (n + 1) + end, return_inverse=True)
-    tag, chance = _tag_chances(graph, features.tags, categories)
-    return SpanInputs(
+    tag, chance = _tag_chances(graph if tagged is None else tagged, features.tags, categories)
+    inputs = SpanInputs(
         *arrays,
         inside=np.ones(n + 2, np.bool_),
         tag=tag,
         tag_chance=chance,
-        encoded=encoded,
+        encoded=np.zeros((n + 2, 0, 0), np.float32),
         span=np.stack([key // (n + 1), key % (n + 1)], axis=1).astype(np.int32),
         vertex_span=span.astype(np.int32),
         vertex_category=graph.category[vertex].astype(np.int32),
         vertex=vertex.astype(np.int32),
         vertices=np.array([len(vertex)]),
     )
+    return inputs if encoded is None else inputs.with_encoded(encoded)
 
 
 def _tag_chances(
@@ -146,9 +156,10 @@ def join_inputs(parts: Sequence[SpanInputs]) -> SpanInputs:
 
     def joined(name: str, shifts: np.ndarray | None = None) -> np.ndarray:
         arrays = [getattr(part, name) for part in parts]
+        kind = arrays[0].dtype
         if shifts is not None:
             arrays = [array + shift for array, shift in zip(arrays, shifts, strict=False)]
-        return np.concatenate(arrays).astype(arrays[0].dtype, copy=False)
+        return np.concatenate(arrays).astype(kind, copy=False)
 
     only_row = np.stack([rows, np.zeros_like(rows)], axis=1)
     return SpanInputs(

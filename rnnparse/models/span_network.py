@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from functools import partial
+from collections.abc import Callable
 
 import numpy as np
 
@@ -36,9 +36,21 @@ class SpanNetwork(keras.Model):
             weight.trainable = value.size > 0
             setattr(self, f"{name}_", weight)
         self.built = True
-        # As graphs, whose backward passes take half the time. Sizes differ from batch to batch.
-        graph = partial(tf.function, autograph=False, reduce_retracing=True)
-        self._project, self._score = graph(self._project_rows), graph(self._score_spans)
+        # As graphs, whose backward passes take half the time. They are traced once, for all sizes:
+        # a graph for the sizes of the first batch alone would round differently.
+        self._project = self._graph(self._project_rows, "i1 i2 f2 f2 f2 f2 f3 f2")
+        self._score = self._graph(self._score_spans, "f2 i2 f2 i2")
+
+    def _graph(self, function: Callable[..., tf.Tensor], kinds: str) -> Callable[..., tf.Tensor]:
+        """A function of tensors as a graph; `f2` is a tensor [_, _] in the dtype of the weights."""
+        dtypes = {"i": "int32", "f": self.dtype}
+        return tf.function(
+            function,
+            input_signature=[
+                tf.TensorSpec([None] * int(kind[1]), dtypes[kind[0]]) for kind in kinds.split()
+            ],
+            autograph=False,
+        )
 
     def call(self, inputs: SpanInputs, dropout: Dropout | None = None) -> tf.Tensor:
         """Scores [M].
@@ -118,7 +130,10 @@ class SpanNetwork(keras.Model):
     def parameters(self) -> SpanParameters:
         """The weights, not copied, read-only; valid until the next step."""
         return SpanParameters(
-            *(np.asarray(getattr(self, f"{name}_").value) for name in SpanParameters._fields)
+            *(
+                np.asarray(getattr(self, f"{name}_").value.read_value())
+                for name in SpanParameters._fields
+            )
         )
 
 

@@ -141,6 +141,13 @@ def initial_span_parameters(
     return parameters
 
 
+class SpanModel(NamedTuple):
+    """A trained span scorer without the code that runs it; see `SpanScorer`."""
+
+    parameters: SpanParameters
+    features: SpanFeatures
+
+
 def span_arrays(parameters: SpanParameters, features: SpanFeatures) -> dict[str, np.ndarray]:
     """All weights and tables but the given vectors, which the grammar has, too."""
     return {
@@ -152,7 +159,7 @@ def span_arrays(parameters: SpanParameters, features: SpanFeatures) -> dict[str,
 
 def read_span_arrays(
     arrays: Mapping[str, np.ndarray], vectors: WordVectors | None = None
-) -> tuple[SpanParameters, SpanFeatures]:
+) -> SpanModel:
     """The inverse of `span_arrays`.
 
     Args:
@@ -173,4 +180,4 @@ def read_span_arrays(
     unknown = arrays.keys() - span_arrays(parameters, features).keys()
     if unknown:
         raise ValueError(f"{min(unknown)}: not an array of a span scorer")
-    return parameters, features
+    return SpanModel(parameters, features)

@@ -63,6 +63,7 @@ class SpanScorer:
         hypergraph: Hypergraph | HypergraphArrays,
         tokens: Sequence[str],
         vectors: np.ndarray | None = None,
+        tagged: HypergraphArrays | None = None,
     ) -> np.ndarray:
         """The score of each vertex, float64 [V]; 0 for TOP and intermediate categories.
 
@@ -71,13 +72,15 @@ class SpanScorer:
             tokens: its n tokens, escaped as in trees.
             vectors: float [n+2, L, e], an encoder's layers, if the scorer was trained with one;
                 [n+2, e] is one layer. The first and the last row are those of the ends.
+            tagged: a hypergraph of the same tokens that has the probabilities of tags; None for
+                `hypergraph` itself.
 
         Raises:
             ValueError: the vectors are missing or do not fit.
         """
         graph = hypergraph.arrays() if isinstance(hypergraph, Hypergraph) else hypergraph
         categories = len(self.parameters.labels)
-        inputs = span_inputs(graph, tokens, self.features, categories, vectors)
+        inputs = span_inputs(graph, tokens, self.features, categories, vectors, tagged)
         scores = np.zeros(len(graph.category))
         scores[inputs.vertex] = vertex_scores(self.parameters, self.features, inputs)
         return scores

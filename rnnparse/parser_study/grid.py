@@ -58,10 +58,12 @@ which the loss falls in range tests.
 """
 
 _DEFAULTS = TrainingConfig(epochs=5)
+_OF_RUNS = ("seed", "n_jobs", "backend", "address", "tensorboard")
+_OF_MIXTURES = ("scorer", "latent_grammars", "cycles", "encoder", "span_epochs")
 _SHARED = tuple(
     field.name
     for field in fields(TrainingConfig)
-    if field.name not in (*AXES, "seed", "n_jobs", "backend", "address", "tensorboard")
+    if field.name not in (*AXES, *_OF_RUNS, *_OF_MIXTURES)  # a study trains the SU-RNN alone
 )
 _OPTIONS = (*AXES, "seeds")
 _LONGEST = 2**20  # bytes of a file

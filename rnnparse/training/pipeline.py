@@ -18,12 +18,14 @@ from rnnparse.divergence import describe
 from rnnparse.errors import DivergedError
 from rnnparse.evaluation import evaluate
 from rnnparse.files import write_json
+from rnnparse.grammar.grammar import Grammar
 from rnnparse.grammar.unknown import WordVectors
 from rnnparse.inference.decoder import Parse
 from rnnparse.inference.forest import candidate_as
 from rnnparse.model_folder import check_place, new_model_folder, write_model
 from rnnparse.models.frozen_weights import check_fields
 from rnnparse.models.parameters import Parameters
+from rnnparse.models.scorer import Scorer
 from rnnparse.parser import Parser
 from rnnparse.telemetry.tensorboard import TensorBoardLog
 from rnnparse.training.checkpoint import TrainingState, load_state, save_state
@@ -37,6 +39,17 @@ from rnnparse.training.dev_selection import (
     select_epochs,
 )
 from rnnparse.training.kbest_cache import CachedLists, cache_folder
+from rnnparse.training.mixture_stage import (
+    NO_MIXTURE,
+    Candidates,
+    Mixture,
+    Network,
+    Stage,
+    fit_mixture,
+    is_mixture,
+    list_candidates,
+    select,
+)
 from rnnparse.training.prepare import Lists, Problem, head_table, make_lists, make_problem
 from rnnparse.training.report import TrainingReport
 from rnnparse.training.run_directory import RunDirectory, check_places, is_written
@@ -126,8 +139,10 @@ def _train_parser(
         if config.folds:
             fitted = _fit_with_folds(run, trees, vectors, problem)
         else:
-            del trees  # to make room for TensorFlow
             fitted = _fit_with_dev(run, lists, dev, problem)
+    if is_mixture(config):
+        with _timed(seconds, "latent grammars and span scorer"):
+            fitted = _mixed(run, trees, dev, vectors, lists.grammar, problem, fitted)
     glued, divided = _partial(lists.train).tolist()
     dev_glued, dev_divided = fitted.dev_partial.tolist()
     report = TrainingReport(
@@ -207,6 +222,11 @@ class _Run:
     key: str
     progress: bool
 
+    def stage(self, name: str, fold: int | None = None) -> Stage:
+        """Where the mixture of the whole run, or of a fold, is kept."""
+        key = self.key if fold is None else f"{self.key}-{fold}"
+        return Stage(self.work, name, key, self.progress)
+
 
 @dataclass(frozen=True)
 class _Fitted:
@@ -218,6 +238,7 @@ class _Fitted:
 
     parameters: Parameters
     beta: float
+    rnn_weight: float
     scores: dict[str, float]
     epochs: int
     best_epoch: int
@@ -225,6 +246,7 @@ class _Fitted:
     dev_sentences: int
     dev_partial: np.ndarray
     history: list[dict[str, Any]]
+    mixture: Mixture = NO_MIXTURE
 
 
 def _fit_with_dev(run: _Run, lists: Lists, dev: list[Tree], problem: Problem) -> _Fitted:
@@ -241,7 +263,11 @@ def _fit_with_dev(run: _Run, lists: Lists, dev: list[Tree], problem: Problem) ->
     return _Fitted(
         state.best,
         beta,
-        {name: _evalb_f1(chosen, lists, dev) for name, chosen in choices.items()},
+        1.0,
+        {
+            name: _evalb_f1(chosen, lists.dev, lists.grammar, dev)
+            for name, chosen in choices.items()
+        },
         epochs=len(state.history),
         best_epoch=best,
         diverged=_diverged([state]),
@@ -251,12 +277,51 @@ def _fit_with_dev(run: _Run, lists: Lists, dev: list[Tree], problem: Problem) ->
     )
 
 
-def _evalb_f1(chosen: np.ndarray, lists: Lists, dev: list[Tree]) -> float:
+def _mixed(
+    run: _Run,
+    trees: list[Tree],
+    dev: list[Tree],
+    vectors: WordVectors | None,
+    grammar: Grammar,
+    problem: Problem,
+    fitted: _Fitted,
+) -> _Fitted:
+    """Add further grammars and the span scorer; select the weights of all scores.
+
+    With folds, the weights are those selected on the folds, and only the final scorers are trained.
+    """
+    mixture = fit_mixture(trees, vectors, grammar, run.config, run.stage("network"))
+    if run.config.folds:
+        return replace(fitted, mixture=mixture)
+    network = _network(fitted.parameters, problem)
+    listed = list_candidates(grammar, mixture, network, dev, run.config)
+    (beta, rnn_weight), *_ = select([listed])
+    # The lists of the parser are those of the selected weights.
+    listed = list_candidates(grammar, mixture, network, dev, run.config, beta)
+    chosen = {
+        "cvg_f1": np.array(listed.choices(beta, rnn_weight), np.int64),
+        "oracle_f1": np.array([int(counts.f1().argmax()) for counts in listed.counts]),
+    }
+    scores = {
+        name: _evalb_f1(places, listed.parses, grammar, dev) for name, places in chosen.items()
+    }
+    return replace(
+        fitted, mixture=mixture, beta=beta, rnn_weight=rnn_weight, scores=fitted.scores | scores
+    )
+
+
+def _network(parameters: Parameters, problem: Problem) -> Network:
+    return Network(Scorer(parameters), problem.vocabulary, problem.category_pairs)
+
+
+def _evalb_f1(
+    chosen: np.ndarray, parses: Sequence[Parse], grammar: Grammar, dev: list[Tree]
+) -> float:
     """EVALB's F1 of the chosen candidates [S]."""
-    categories = lists.grammar.pcfg.categories
+    categories = grammar.pcfg.categories
     trees = [
         candidate_as(Node, parse.forest, int(candidate), words(tree), categories)
-        for parse, candidate, tree in zip(lists.dev, chosen, dev, strict=True)
+        for parse, candidate, tree in zip(parses, chosen, dev, strict=True)
     ]
     return evaluate(dev, trees).summary()["f1"] or 0.0
 
@@ -264,11 +329,12 @@ def _evalb_f1(chosen: np.ndarray, lists: Lists, dev: list[Tree]) -> float:
 def _fit_with_folds(
     run: _Run, trees: list[Tree], vectors: WordVectors | None, problem: Problem
 ) -> _Fitted:
-    """Select epoch and β on all folds together, then train on all trees for so many epochs."""
+    """Select epoch and weights on all folds together, then train on all trees that long."""
     config = run.config
     folds = min(config.folds, len(trees))
     to_the_end = replace(config, patience=config.epochs)
     states: list[TrainingState] = []
+    tunings: list[Candidates] = []
     base, oracle = np.zeros(3, np.int64), np.zeros(3, np.int64)
     dev_partial = np.zeros(2, np.int64)
     for fold, block in enumerate(blocks(len(trees), folds)):
@@ -281,6 +347,11 @@ def _fit_with_folds(
         states.append(
             _train_network(run, part, to_the_end, f"fold-{fold + 1}", f"{run.key}-{fold}")
         )
+        if is_mixture(config):
+            stage = run.stage(f"fold-{fold + 1}", fold)
+            mixture = fit_mixture(rest, vectors, lists.grammar, config, stage)
+            network = _network(states[-1].best, part)
+            tunings.append(list_candidates(lists.grammar, mixture, network, held, config))
         for counts in part.dev.counts:
             best = int(counts.f1().argmax())
             base += (counts.matched[0], counts.test[0], counts.gold)
@@ -295,9 +366,12 @@ def _fit_with_folds(
     last = len(final.history) - 1  # before `selected` if training diverged now
     beta = int(f1[last].argmax())
     f1s = {"base_f1": f1_of(base), "cvg_f1": f1[last, beta], "oracle_f1": f1_of(oracle)}
+    weights = (BETAS[beta], 1.0)
+    if tunings:
+        weights, f1s["cvg_f1"], f1s["oracle_f1"] = select(tunings)
     return _Fitted(
         final.best,
-        BETAS[beta],
+        *weights,
         {name: float(value) for name, value in f1s.items()},
         epochs=epochs,
         best_epoch=last + 1,
@@ -377,6 +451,7 @@ def _parser(
         "epoch": fitted.best_epoch,
         "sentences": sentences,
     }
+    encoder = fitted.mixture.encoder
     return Parser(
         lists.grammar,
         problem.vocabulary,
@@ -385,4 +460,9 @@ def _parser(
         fitted.beta,
         config.candidates,
         about,
+        fitted.mixture.latent,
+        fitted.mixture.spans,
+        fitted.rnn_weight,
+        config.encoder if encoder else None,
+        encoder.checksum if encoder else None,
     )

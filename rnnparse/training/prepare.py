@@ -133,7 +133,7 @@ def make_lists(
         others = [*train[: block.start], *train[block.stop :]] or train
 
         def decoder(others: list[Tree] = others) -> Decoder:
-            return Decoder(_with_categories(grammar_of(others), grammar), search)
+            return Decoder(with_categories(grammar_of(others), grammar), search)
 
         what = f"training lists {fold + 1}/{folds}"
         name = f"fold-{fold}-of-{folds}"
@@ -141,8 +141,8 @@ def make_lists(
     return Lists(grammar, CachedLists.joined(made), dev_lists)
 
 
-def _with_categories(grammar: Grammar, model: Grammar) -> Grammar:
-    """The grammar with its categories numbered as in another grammar that has all of them."""
+def with_categories(grammar: Grammar, model: Grammar) -> Grammar:
+    """A grammar with its categories numbered as in another one, which has all of them."""
     pcfg, names = grammar.pcfg, model.pcfg.categories
     place = np.array([names.index(name) for name in pcfg.categories], np.int32)
     partial = pcfg.partial

@@ -23,7 +23,7 @@ from rnnparse.training.kbest_cache import cache_folder
 
 _LOG = logging.getLogger("rnnparse")
 _DESCRIPTION, _LOCK = "run.json", "lock"
-_STATE = re.compile(r"(network|fold-\d+)\.npz")
+_STATE = re.compile(r"(spans-)?(network|fold-\d+)\.npz")
 _LOG_FILE = re.compile(r"(network|telemetry|fold-\d+|telemetry-fold-\d+)\.jsonl")
 
 

@@ -15,7 +15,7 @@ Reference:
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, NamedTuple
 
@@ -37,6 +37,9 @@ _TAGS = 0.02  # all tags together; less than the least difference of the former,
 _NATS = 1e-7  # of log probability
 
 
+Vectors = np.ndarray | Callable[[], np.ndarray] | None
+
+
 @dataclass(frozen=True, eq=False)
 class SpanExample:
     """A sentence for training.
@@ -47,15 +50,15 @@ class SpanExample:
         spans [G, 3] int32: category, start and end of the gold tree's phrases, TOP excluded; -1 for
             unknown categories.
         tags [n] int32: the category of each token's gold tag, or -1.
-        vectors: float [n+2, L, e], the layers of an encoder, or None. The array may be a part of a
-            memory-mapped file: it is read when it is needed.
+        vectors: float [n+2, L, e], the layers of an encoder; or a function that reads them, which
+            is called in every epoch, so that they need not all be in memory; or None.
     """
 
     graph: HypergraphArrays
     tokens: Sequence[str]
     spans: np.ndarray
     tags: np.ndarray
-    vectors: np.ndarray | None = None
+    vectors: Vectors = None
 
     @classmethod
     def of(
@@ -63,7 +66,7 @@ class SpanExample:
         graph: HypergraphArrays,
         tree: Tree,
         number: Mapping[str, int],
-        vectors: np.ndarray | None = None,
+        vectors: Vectors = None,
     ) -> SpanExample:
         """The example of a sentence with its gold tree.
 
@@ -90,7 +93,7 @@ class Prepared(NamedTuple):
     Attributes:
         graph: its hypergraph, narrow.
         inputs: what the network needs; without an encoder's vectors.
-        vectors: these, or None.
+        vectors: as in `SpanExample`.
         cost [V] float64: 1 for vertices that Δ counts, otherwise 0.
         target [K] int32: the vertices of y*.
         target_logp: log P(y*).
@@ -98,17 +101,21 @@ class Prepared(NamedTuple):
 
     graph: HypergraphArrays
     inputs: SpanInputs
-    vectors: np.ndarray | None
+    vectors: Vectors
     cost: np.ndarray
     target: np.ndarray
     target_logp: float
 
     def with_vectors(self) -> SpanInputs:
-        """The inputs with the encoder's vectors, which are read now."""
+        """The inputs with the encoder's vectors, which are read now.
+
+        Raises:
+            ValueError: the vectors do not fit the tokens.
+        """
         if self.vectors is None:
             return self.inputs
-        encoded = np.asarray(self.vectors)
-        return self.inputs._replace(encoded=encoded[:, None] if encoded.ndim == 2 else encoded)
+        read = self.vectors() if callable(self.vectors) else self.vectors
+        return self.inputs.with_encoded(np.asarray(read))
 
 
 def prepare_example(example: SpanExample, features: SpanFeatures, categories: int) -> Prepared:
@@ -123,10 +130,10 @@ def prepare_example(example: SpanExample, features: SpanFeatures, categories: in
         categories: number C of basic categories.
 
     Raises:
-        ValueError: the hypergraph, vectors or tags do not fit the tokens.
+        ValueError: the hypergraph or the tags do not fit the tokens.
     """
     graph = example.graph.narrow()
-    inputs = span_inputs(graph, example.tokens, features, categories, example.vectors)
+    inputs = span_inputs(graph, example.tokens, features, categories)
     if len(example.tags) != len(example.tokens):
         raise ValueError(f"{len(example.tags)} tags for {len(example.tokens)} tokens")
     is_tag = np.zeros(len(graph.category), np.bool_)
@@ -142,10 +149,9 @@ def prepare_example(example: SpanExample, features: SpanFeatures, categories: in
     value = np.where(phrase, right - _PRICE, 0.0)
     value[tag] = good * _TAGS / max(len(example.tokens), 1)
     target = best_tree(graph, value, _NATS)
-    empty = inputs._replace(encoded=inputs.encoded[:, :0, :0].astype(np.float32))
     return Prepared(
         graph,
-        inputs if example.vectors is None else empty,
+        inputs,
         example.vectors,
         (phrase & ~right).astype(np.float64),
         target.vertices,
