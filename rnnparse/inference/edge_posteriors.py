@@ -23,13 +23,14 @@ from rnnparse.inference.scaled_vectors import FAST, add_scaled, apply_down, appl
 
 FLOOR = -30.0  # least log posterior
 
-ONE = 0  # where the array of vectors has the number 1; a place to write to; steps begin
-SPARE, STEPS = 1, 2
+# Where the array of vectors has the number 1, a place to write to, and vectors of a single step.
+# Python's integers would be literals to numba, which compiles functions anew for each of them.
+ONE, SPARE, STEPS = np.int64(0), np.int64(1), np.int64(2)
 BASE, INSIDE, OUTSIDE = range(3)
 STATE = np.dtype(
     [
         ("category", np.int32),
-        ("size", np.int32),  # number of substates
+        ("size", np.int64),  # number of substates
         ("at", np.int64, 3),  # where the vector of each kind begins
         ("scale", np.float64, 3),
         ("cell", np.int64),  # the last span whose chains from this vertex were followed
@@ -133,17 +134,17 @@ def _follow_chains(c, first, last, edges, states, entries, chains, count, work, 
     Returns:
         The list and the vectors, which may have grown; the new `count` and `free`.
     """
-    x, e = count, first
+    x, e, none = count, first, np.int64(-1)
     while e < last and edges[e].right < 0:  # the unary edges come first
         left = edges[e].left
         bottom, e = states[left], e + 1
-        size = np.int64(bottom.size)
+        size = bottom.size
         if bottom.scale[BASE] > NEG_INF and bottom.cell != c:
             bottom.cell = c
             chains, work = grow(chains, count + 1), grow(work, free + 2 * size)
             for y in range(size):
                 work[free + y] = work[bottom.at[BASE] + y]
-            _enter_chain(chains, count, left, -1, -1, bottom.scale[BASE], free, size, work)
+            _enter_chain(chains, count, left, none, none, bottom.scale[BASE], free, size, work)
             count, free = count + 1, free + 2 * size
     last = e
     while x < count:
@@ -152,7 +153,7 @@ def _follow_chains(c, first, last, edges, states, entries, chains, count, work, 
             if not _goes_on(x, edge, chains, states):
                 continue
             parent = states[edge.parent]
-            size = np.int64(parent.size)
+            size = parent.size
             chains, work = grow(chains, count + 1), grow(work, free + 2 * size)
             apply_up(entries, edge.first, edge.last, chains[x].at, ONE, work, free, size)
             scale = normalize(work, free, size) + chains[x].inside + edge.logp
@@ -183,7 +184,8 @@ def _pass_chains(first, last, edges, states, entries, chains, work, total):
         share = dot(work, at, chain.at, parent.size)
         edge.posterior += share * np.exp(chain.outside + chain.inside - total)
         apply_down(
-            entries, edge.first, edge.last, at, before.at, ONE, work, STEPS, child.size, SPARE, 1
+            entries, edge.first, edge.last, at, before.at, ONE, work, STEPS, child.size, SPARE,
+            np.int64(1),
         )
         scale = normalize(work, STEPS, child.size) + chain.outside + edge.logp
         before.outside = add_scaled(
@@ -284,67 +286,78 @@ def _passes(cells, edges, states, tags, entries, work, free, wide):
     return True
 
 
+class Frame(NamedTuple):
+    """What `edge_posteriors` needs of a hypergraph, whatever its rules."""
+
+    graph: HypergraphArrays
+    edges: np.ndarray  # [E] EDGE, without rules
+    states: np.ndarray  # [V] STATE, without vectors
+    unary: np.ndarray  # [E] bool
+    cells: np.ndarray  # [cells+1] int64: where the edges of each span begin
+
+
+def frame_of(graph: HypergraphArrays) -> Frame:
+    """The frame of a hypergraph.
+
+    Args:
+        graph: wide arrays that are not glued.
+    """
+    states, edges = np.zeros(len(graph.symbol), STATE), np.zeros(len(graph.parent), EDGE)
+    states["category"], states["scale"], states["cell"] = graph.category, NEG_INF, -1
+    for name in ("parent", "left", "right", "link", "logp"):
+        edges[name] = getattr(graph, name)
+    unary = graph.right < 0
+    edges["scale"], edges["posterior"] = NEG_INF, np.where(unary, 0.0, FLOOR)
+    span = graph.start.astype(np.int64) * (int(graph.end.max()) + 1) + graph.end
+    borders = np.flatnonzero(np.diff(span[graph.parent], prepend=-1, append=-1))
+    return Frame(graph, edges, states, unary, borders)
+
+
 class EdgeRules(NamedTuple):
     """The rules of E edges and T tags of a hypergraph with V vertices.
 
-    Their probabilities come on top of those of the hypergraph.
+    The probabilities of edges come on top of those of the hypergraph.
     """
 
     size: np.ndarray  # [V] int: number of substates
     first: np.ndarray  # [E] int: the entries of each edge are first:last
     last: np.ndarray  # [E] int
     entries: np.ndarray  # ENTRY
-    emission: np.ndarray  # float64: P(word | substate) of each tag's substates, end to end
+    tag_logp: np.ndarray  # [T] float64: log P(word | tag)
+    emission: np.ndarray  # float64: P(word | substate) / P(word | tag) of each tag, end to end
 
 
-def edge_posteriors(
-    graph: HypergraphArrays, rules: EdgeRules
-) -> tuple[np.ndarray, np.ndarray, bool]:
+def edge_posteriors(frame: Frame, rules: EdgeRules) -> tuple[np.ndarray, np.ndarray, bool]:
     """The log posteriors of the edges and tags of a hypergraph.
 
     Args:
-        graph: wide arrays that are not glued.
+        frame: of the hypergraph.
         rules: its rules.
 
     Returns:
         float64 [E] and [T], at least `FLOOR`; and whether any tree is possible.
     """
-    wide, total = int(rules.size.max()), int(rules.size.sum())
-    states, edges = np.zeros(len(graph.symbol), STATE), np.zeros(len(graph.parent), EDGE)
-    tags = np.zeros(len(graph.tag), TAG)
+    graph, size = frame.graph, rules.size
+    wide, ends = int(size.max()), np.cumsum(size)
+    states, edges, tags = frame.states.copy(), frame.edges.copy(), np.zeros(len(graph.tag), TAG)
     free = STEPS + 2 * wide
-    vectors = free + _begins(rules.size)
-    for kind in (BASE, INSIDE, OUTSIDE):
-        states["at"][:, kind] = vectors + kind * total
-    states["category"], states["size"], states["scale"] = graph.category, rules.size, NEG_INF
-    states["cell"] = -1
-    free += 3 * total
-    for name in ("parent", "left", "right", "link", "logp"):
-        edges[name] = getattr(graph, name)
-    unary = graph.right < 0
+    states["size"] = size
+    states["at"] = (ends - size + free)[:, None] + ends[-1] * np.arange(3)
+    free += 3 * int(ends[-1])
     edges["first"], edges["last"] = rules.first, rules.last
-    edges["scale"], edges["posterior"] = NEG_INF, FLOOR
-    edges["posterior"][unary] = 0.0
-    sizes = rules.size[graph.parent]
-    edges["at"] = free + _begins(sizes)
-    free += int(sizes.sum())
-    tags["vertex"], tags["logp"] = graph.tag, graph.tag_logp
-    tags["at"] = free + _begins(rules.size[graph.tag])
+    of_edges = size[graph.parent]
+    edges["at"] = np.cumsum(of_edges) - of_edges + free
+    free += int(of_edges.sum())
+    of_tags = size[graph.tag]
+    tags["vertex"], tags["logp"] = graph.tag, rules.tag_logp
+    tags["at"] = np.cumsum(of_tags) - of_tags + free
     work = np.zeros(free + 2 * len(rules.emission))
     work[ONE] = 1.0
     work[free : free + len(rules.emission)] = rules.emission
-    span = graph.start.astype(np.int64) * (int(graph.end.max()) + 1) + graph.end
-    borders = np.flatnonzero(np.diff(span[graph.parent], prepend=-1, append=-1))
     possible = _passes(
-        borders, edges, states, tags, rules.entries, work, free + len(rules.emission), wide
+        frame.cells, edges, states, tags, rules.entries, work, free + len(rules.emission), wide
     )
-    edge, tag = edges["posterior"].copy(), tags["posterior"].copy()
+    edge = edges["posterior"].copy()
     with np.errstate(divide="ignore"):
-        edge[unary] = np.log(edge[unary])
-    return np.maximum(edge, FLOOR), np.maximum(tag, FLOOR), possible
-
-
-def _begins(sizes: np.ndarray) -> np.ndarray:
-    """Where parts of the given sizes begin."""
-    begins: np.ndarray = np.cumsum(sizes) - sizes
-    return begins
+        edge[frame.unary] = np.log(edge[frame.unary])
+    return np.maximum(edge, FLOOR), np.maximum(tags["posterior"], FLOOR), possible

@@ -16,7 +16,7 @@ import numpy as np
 
 from rnnparse.grammar.latent import LatentGrammar
 from rnnparse.grammar.latent_layout import offsets
-from rnnparse.inference.edge_posteriors import FLOOR, EdgeRules, edge_posteriors
+from rnnparse.inference.edge_posteriors import FLOOR, EdgeRules, Frame, edge_posteriors, frame_of
 from rnnparse.inference.packed_graph import HypergraphArrays
 from rnnparse.inference.projection import Projection
 from rnnparse.inference.scaled_vectors import ENTRY
@@ -40,9 +40,10 @@ def own_posteriors(arrays: HypergraphArrays) -> Posteriors:
     none, one = np.zeros(len(arrays.parent), np.int64), np.zeros(1, ENTRY)
     one["probability"] = 1.0
     rules = EdgeRules(
-        np.ones(len(arrays.symbol), np.int64), none, none + 1, one, np.ones(len(arrays.tag))
+        np.ones(len(arrays.symbol), np.int64), none, none + 1, one, arrays.tag_logp,
+        np.ones(len(arrays.tag)),
     )
-    edge, tag, _ = edge_posteriors(arrays, rules)
+    edge, tag, _ = edge_posteriors(frame_of(arrays), rules)
     return Posteriors(edge, tag)
 
 
@@ -88,7 +89,7 @@ class LatentScorer:
         return key
 
     def posteriors(
-        self, arrays: HypergraphArrays, words: Sequence[str], tag_logp: np.ndarray
+        self, frame: Frame, words: Sequence[str], tag_logp: np.ndarray
     ) -> Posteriors | None:
         """The posteriors of the edges and tags of a projection.
 
@@ -96,22 +97,22 @@ class LatentScorer:
         rare words; another word has those of rare words.
 
         Args:
-            arrays: of the projection.
+            frame: of the projection.
             words: unescaped; n of them.
             tag_logp [T] float64: log P(word | tag).
 
         Returns:
             None if the grammar has no tree within the hypergraph.
         """
-        category = arrays.category.astype(np.int64)
-        right = np.where(arrays.right < 0, -1, category[arrays.right])
+        arrays, category = frame.graph, frame.graph.category.astype(np.int64)
+        right = np.where(frame.unary, -1, category[arrays.right])
         keys = self._key(category[arrays.parent], category[arrays.left], right)
         rule = self._rules.places(keys)
         rules = EdgeRules(
-            self._size[category], self._ptr[rule], self._ptr[rule + 1], self._entries,
+            self._size[category], self._ptr[rule], self._ptr[rule + 1], self._entries, tag_logp,
             self._emissions(arrays, words),
         )
-        edge, tag, possible = edge_posteriors(arrays._replace(tag_logp=tag_logp), rules)
+        edge, tag, possible = edge_posteriors(frame, rules)
         return Posteriors(edge, tag) if possible else None
 
     def _emissions(self, arrays: HypergraphArrays, words: Sequence[str]) -> np.ndarray:

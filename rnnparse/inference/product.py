@@ -12,8 +12,10 @@ from rnnparse.grammar.grammar import Grammar
 from rnnparse.grammar.latent import LatentGrammar
 from rnnparse.inference.decoder import Decoder, Parse, Part, memory_for
 from rnnparse.inference.division import join
+from rnnparse.inference.edge_posteriors import frame_of
 from rnnparse.inference.max_rule import (
     LatentScorer,
+    Posteriors,
     own_posteriors,
     product,
     projected_posteriors,
@@ -131,13 +133,18 @@ class ProductDecoder:
         if part.arrays.symbol[0] < 0:  # glued
             return self.hypergraph(part.arrays)
         projection = project(part.arrays)
-        arrays = projection.arrays
+        return self.hypergraph(product(projection.arrays, self._posteriors(part, projection)))
+
+    def _posteriors(self, part: Part, projection: Projection) -> list[Posteriors]:
+        """Those of all grammars that have a tree; those of the grammar itself come first."""
         posteriors = [projected_posteriors(own_posteriors(part.arrays), projection)]
         if self._scorers:
             words, emissions = self._words(part.tokens), self._tag_logp(part, projection)
-            others = [scorer.posteriors(arrays, words, emissions) for scorer in self._scorers]
-            posteriors += [other for other in others if other is not None]
-        return self.hypergraph(product(arrays, posteriors))
+            frame = frame_of(projection.arrays)
+            for scorer in self._scorers:
+                other = scorer.posteriors(frame, words, emissions)
+                posteriors += [] if other is None else [other]
+        return posteriors
 
     def _words(self, tokens: Sequence[str]) -> list[str]:
         """The words as the lexicon looks them up."""

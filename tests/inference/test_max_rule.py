@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 
 from rnnparse.grammar.grammar import Grammar
 from rnnparse.inference.decoder import Decoder
-from rnnparse.inference.edge_posteriors import FLOOR
+from rnnparse.inference.edge_posteriors import FLOOR, frame_of
 from rnnparse.inference.max_rule import (
     LatentScorer,
     Posteriors,
@@ -124,7 +124,7 @@ def test_posteriors_under_a_latent_grammar(world: World, seed: int) -> None:
     words = [f"w{rng.integers(5)}" for _ in world.tokens]
     tag_logp = -rng.exponential(3.0, len(graph.tag))
     derivations = latent_derivations(graph, latent, words, tag_logp)
-    posteriors = LatentScorer(latent).posteriors(graph, words, tag_logp)
+    posteriors = LatentScorer(latent).posteriors(frame_of(graph), words, tag_logp)
     try:
         possible = sum(d.vector.sum() for d in derivations.root()) > 0.0
     except TooMany:
