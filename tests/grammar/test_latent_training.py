@@ -13,6 +13,7 @@ from nltk.tree import Tree
 from rnnparse.grammar.latent_layout import Layout
 from rnnparse.grammar.latent_training import Trainer, expected_counts, probabilities
 from rnnparse.grammar.latent_trees import treebank_arrays
+from rnnparse.threads import Abandoned
 from rnnparse.trees.heads import HeadTable
 from tests.grammar.latent_trees import trainer_of, tree_probability, treebanks
 
@@ -191,3 +192,16 @@ def test_gains_are_changes_of_the_likelihood_at_one_node(trees: list[Tree], seed
         merged[a] = merged[b] = 0.3 * p[a] + 0.7 * p[b]
     then = expected_counts(bank.nodes, layout, merged)[0]
     assert gain == pytest.approx(then - now, abs=1e-9)
+
+
+def test_training_stops_when_nobody_needs_it(monkeypatch: pytest.MonkeyPatch) -> None:
+    tree = Tree.fromstring("(TOP (A (X a) (B (Y b)) (X a) (X c)))")
+    _, trainer = trainer_of([tree] * 100)
+    before = trainer.probability.copy()
+    stop = np.ones(1, np.uint8)
+    monkeypatch.setattr("rnnparse.grammar.latent_training.stop_flag", lambda: stop)
+    with pytest.raises(Abandoned):
+        trainer.train(1, np.zeros(len(trainer.layout.rules)))
+    assert (trainer.probability == before).all()
+    stop[0] = 0
+    trainer.train(1, np.zeros(len(trainer.layout.rules)))

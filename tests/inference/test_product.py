@@ -7,8 +7,10 @@ from functools import lru_cache
 
 import numpy as np
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
-from rnnparse.errors import OutOfMemoryError
+from rnnparse.errors import ModelError, OutOfMemoryError
 from rnnparse.grammar.grammar import Grammar
 from rnnparse.grammar.latent import LatentGrammar, estimate_latent
 from rnnparse.inference.decoder import Decoder
@@ -144,3 +146,24 @@ def test_states_share_their_tag(grammar: Grammar) -> None:
     category = grammar.pcfg.category[states]
     sums = np.bincount(category, share[states])
     assert sums[np.unique(category)] == pytest.approx(1.0)
+
+
+@given(st.integers(0, 1 << 32))
+def test_whatever_can_be_loaded_can_parse(seed: int) -> None:
+    """Damaged arrays are found when they are loaded, or do no harm."""
+    rng = np.random.default_rng(seed)
+    arrays = latents()[0].to_arrays()
+    name = str(rng.choice(list(arrays)))
+    array = arrays[name] = arrays[name].copy()
+    places = rng.integers(0, len(array), int(rng.integers(1, 4)))
+    if array.dtype.kind == "f":
+        array[places] = rng.choice([-1.0, 0.0, 1e-40, 0.5, 1.0, 7.0, np.inf, np.nan])
+    else:
+        array[places] += rng.choice([-100, -1, 1, 3, 1000]).astype(array.dtype, casting="unsafe")
+    try:
+        damaged = LatentGrammar.from_arrays(arrays)
+    except ModelError as error:
+        assert str(error).startswith("a latent grammar is damaged")
+        return
+    parse = ProductDecoder(small_grammar(), [damaged]).parse(trees(1, "dev")[0].leaves(), 3)
+    assert not np.isnan(parse.forest.logp).any()
