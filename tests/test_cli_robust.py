@@ -99,8 +99,8 @@ def test_every_help_shows_in_every_encoding(encoding: str) -> None:
 # -- numbers -----------------------------------------------------------------------------------
 
 _NUMERIC = {
-    ("train",): "candidates dim epochs patience batch-size learning-rate l2 kappa folds jackknife "
-    "freeze-epochs seed jobs",
+    ("train",): "latent-grammars cycles span-epochs candidates dim epochs patience batch-size "
+    "learning-rate l2 kappa folds jackknife freeze-epochs seed jobs",
     ("parse", "m"): "n-best jobs max-length max-seconds max-memory",
     ("evaluate", "m", "g"): "jobs seed max-length max-seconds max-memory",
     ("evalb", "g", "t"): "max-error",
