@@ -6,8 +6,11 @@ import numpy as np
 
 from rnnparse.compiled import njit
 
+# Sums in any order, so that they can be vectorized; NaN stays NaN.
+_FAST = {"nogil": True, "fastmath": {"reassoc", "contract"}, "error_model": "numpy"}
 
-@njit(nogil=True, fastmath=True)
+
+@njit(**_FAST)
 def _enter_hidden(rows, before, last, bias, norm, epsilon, z):
     """Enter the hidden units of one span into z [h]; rows [N, 4h] has one row a token."""
     h = z.shape[0]
@@ -25,7 +28,7 @@ def _enter_hidden(rows, before, last, bias, norm, epsilon, z):
         z[x] = max(z[x] * scale * norm[0, x] + norm[1, x], z.dtype.type(0))
 
 
-@njit(nogil=True, fastmath=True)
+@njit(**_FAST)
 def _product(a, b):
     total = a.dtype.type(0)
     for x in range(a.shape[0]):

@@ -52,14 +52,14 @@ class SpanNetwork(keras.Model):
             autograph=False,
         )
 
-    def call(self, inputs: SpanInputs, dropout: Dropout | None = None) -> tf.Tensor:
-        """Scores [M].
+    def call(self, inputs: SpanInputs) -> tf.Tensor:
+        """Scores [M], without dropout.
 
         Raises:
             ValueError: the inputs have other encoder vectors than the weights.
         """
         inputs = SpanInputs(*map(np.asarray, inputs))  # Keras makes tensors of them
-        return self.span_scores(self.projected(inputs, dropout), inputs, dropout)
+        return self.span_scores(self.projected(inputs), inputs)
 
     def projected(self, inputs: SpanInputs, dropout: Dropout | None = None) -> tf.Tensor:
         """The products [N, 4h] of token vectors and P1 to P4."""

@@ -12,5 +12,11 @@ from rnnparse.training.prepare import Problem as Problem
 from rnnparse.training.prepare import make_lists as make_lists
 from rnnparse.training.prepare import make_problem as make_problem
 from rnnparse.training.report import TrainingReport as TrainingReport
+from rnnparse.training.span_checkpoint import load_span_state as load_span_state
+from rnnparse.training.span_checkpoint import save_span_state as save_span_state
+from rnnparse.training.span_examples import SpanExample as SpanExample
+from rnnparse.training.span_training import SpanSettings as SpanSettings
+from rnnparse.training.span_training import SpanState as SpanState
+from rnnparse.training.span_training import span_epochs as span_epochs
 from rnnparse.training.trainer import training_epochs as training_epochs
 from rnnparse.training.training_step import GradientStep as GradientStep

@@ -88,11 +88,11 @@ class SpanStep:
     ) -> tuple[np.ndarray, np.ndarray]:
         """The losses [B], and a subgradient of their sum by the scores of vertices [M].
 
-        If a score is not finite, all losses are NaN.
+        If weights have diverged, so that not all scores are finite, all losses are NaN.
         """
         values = span_scores(self.network.parameters(), projected, inputs, dropout)
         losses, slopes, first = np.full(len(examples), np.nan), np.zeros(len(values)), 0
-        if not np.isfinite(values).all():
+        if not (np.isfinite(projected).all() and np.isfinite(values).all()):
             return losses, slopes
         for i, example in enumerate(examples):
             own = slice(first, first + len(example.inputs.vertex))
