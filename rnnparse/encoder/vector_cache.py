@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import hashlib
-import json
 import zlib
 from collections.abc import Sequence
 from pathlib import Path
@@ -90,9 +89,9 @@ class CachedVectors(Sequence[np.ndarray]):
     """
 
     def __init__(self, folder: Path, checksum: str, sentences: Sequence[Sequence[str]]) -> None:
-        digest = hashlib.sha256(json.dumps([_VERSION, checksum]).encode())
+        digest = hashlib.sha256(repr((_VERSION, checksum)).encode())
         for tokens in sentences:
-            digest.update(json.dumps(list(tokens)).encode() + b"\n")
+            digest.update(repr(list(map(str, tokens))).encode() + b"\n")
         self._folder = folder / digest.hexdigest()[:32]
         self._rows = np.array([len(tokens) + 2 for tokens in sentences], np.int64)
 
