@@ -19,7 +19,10 @@ SIDE, INNER = 3, 9  # features of one end, and of both ends together
 
 @njit(nogil=True)
 def _slot(kind, a, b, c, d):
-    """The place of a feature in the table of weights."""
+    """The place of a feature in the table of weights.
+
+    All arguments are int64: numba compiles a variant for each literal number.
+    """
     mixed = np.uint64(kind)
     for value in (a, b, c, d):
         mixed = (mixed ^ np.uint64(value)) * np.uint64(0x9E3779B97F4A7C15)
@@ -39,9 +42,10 @@ def _at(tags, i):
 def _side_features(tags, i, kind, slots):
     """Features of a cell that begins or ends between tokens i-1 and i."""
     before, after = _at(tags, i - 1), _at(tags, i)
-    slots[0] = _slot(kind, before, after, 0, 0)
-    slots[1] = _slot(kind + 1, _at(tags, i - 2), before, after, 0)
-    slots[2] = _slot(kind + 2, before, after, _at(tags, i + 1), 0)
+    none = np.int64(0)
+    slots[0] = _slot(kind, before, after, none, none)
+    slots[1] = _slot(kind + 1, _at(tags, i - 2), before, after, none)
+    slots[2] = _slot(kind + 2, before, after, _at(tags, i + 1), none)
 
 
 @njit(nogil=True)
@@ -56,23 +60,24 @@ def _inner_features(tags, i, j, slots):
     """Features of both ends of the cell over tokens i..j-1."""
     a, b, c, d = _at(tags, i - 1), _at(tags, i), _at(tags, j - 1), _at(tags, j)
     length = _length_class(j - i)
-    slots[0] = _slot(10, a, d, 0, 0)
-    slots[1] = _slot(11, b, c, 0, 0)
-    slots[2] = _slot(12, a, c, d, 0)
-    slots[3] = _slot(13, a, b, d, 0)
-    slots[4] = _slot(14, a, b, c, d)
-    slots[5] = _slot(15, length, 0, 0, 0)
-    slots[6] = _slot(16, length, b, 0, 0)
-    slots[7] = _slot(17, length, c, 0, 0)
-    slots[8] = _slot(18, length, a, d, 0)
+    kind, none = np.int64(10), np.int64(0)
+    slots[0] = _slot(kind, a, d, none, none)
+    slots[1] = _slot(kind + 1, b, c, none, none)
+    slots[2] = _slot(kind + 2, a, c, d, none)
+    slots[3] = _slot(kind + 3, a, b, d, none)
+    slots[4] = _slot(kind + 4, a, b, c, d)
+    slots[5] = _slot(kind + 5, length, none, none, none)
+    slots[6] = _slot(kind + 6, length, b, none, none)
+    slots[7] = _slot(kind + 7, length, c, none, none)
+    slots[8] = _slot(kind + 8, length, a, d, none)
 
 
 @njit(nogil=True)
 def _ends(tags, begin, end):
     """Features of all ends: `begin` and `end` [n+1, SIDE]."""
     for i in range(tags.shape[0] + 1):
-        _side_features(tags, i, 1, begin[i])
-        _side_features(tags, i, 5, end[i])
+        _side_features(tags, i, np.int64(1), begin[i])
+        _side_features(tags, i, np.int64(5), end[i])
 
 
 @njit(nogil=True)

@@ -10,7 +10,14 @@ from rnnparse.compiled import njit
 
 NEG_INF = -np.inf
 SLOT = np.dtype(
-    [("start", np.int64), ("number", np.int32), ("low", np.int32), ("high", np.int32)], align=True
+    [
+        ("start", np.int64),
+        ("top", np.float64),
+        ("number", np.int32),
+        ("low", np.int32),
+        ("high", np.int32),
+    ],
+    align=True,
 )
 
 
@@ -18,7 +25,8 @@ class Rows(NamedTuple):
     """Scores of the left children: one slot for each start position and symbol there.
 
     The score of slot x over tokens i..k-1 is score[slots[x].start + k], -inf without a score; all
-    k with a score lie in slots[x].low..high. `number` is the number of the left child.
+    k with a score lie in slots[x].low..high. `top` is the greatest score, `number` the number of
+    the left child.
     """
 
     slot: np.ndarray  # [n, L] int32: slot of each left child's number, or -1
@@ -38,6 +46,7 @@ class Column(NamedTuple):
     item: np.ndarray  # [M*width] int32: the item with that score; undefined without one
     low: np.ndarray  # [M] int32
     high: np.ndarray  # [M] int32
+    top: np.ndarray  # [M] float64: the greatest score; only when pruning
     width: int
 
 
@@ -104,6 +113,7 @@ def new_column(symbols, width):
         np.empty(symbols * width, np.int32),
         np.full(symbols, width, np.int32),
         np.full(symbols, -1, np.int32),
+        np.full(symbols, NEG_INF),
         width,
     )
 
@@ -111,10 +121,11 @@ def new_column(symbols, width):
 @njit(nogil=True)
 def clear_column(column):
     """Empty a `Column`."""
-    score, _, low, high, width = column
+    score, _, low, high, top, width = column
     for b in range(low.shape[0]):
         if high[b] >= 0:
             for k in range(low[b], high[b] + 1):
                 score[b * width + k] = NEG_INF
             low[b] = width
             high[b] = -1
+            top[b] = NEG_INF

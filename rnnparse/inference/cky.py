@@ -167,6 +167,7 @@ def _extend_row(
             slots[x].start = size[1] - (i + 1)
             slots[x].number = a
             slots[x].low = j
+            slots[x].top = NEG_INF
             for k in range(size[1], size[1] + width):
                 score[k] = NEG_INF
             size[0] += 1
@@ -175,6 +176,7 @@ def _extend_row(
         score[slots[x].start + j] = inside[t]
         number[slots[x].start + j] = first + t
         slots[x].high = j
+        slots[x].top = max(slots[x].top, inside[t])
     return added
 
 

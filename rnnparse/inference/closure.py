@@ -8,236 +8,182 @@ exponentially in dense grammars.
 
 A chain *enters* a symbol by a unary rule that leaves a node in the tree. Links leave no node, so a
 category occurs once for each entry, and once for the first symbol of the chain.
+
+There are few rules, so this is plain Python: a kernel would take longer to compile than to run.
 """
 
 from __future__ import annotations
 
+from collections import defaultdict
+from collections.abc import Iterable
+from heapq import heappop, heappush
+from itertools import pairwise
+from math import inf
 from typing import NamedTuple
 
 import numpy as np
 
-from rnnparse.compiled import njit
-from rnnparse.inference.arrays import copy_to, grow
-from rnnparse.inference.chart import NEG_INF
-from rnnparse.inference.heap import ENTRY, pop, push
-from rnnparse.threads import apart
+
+class Chain(NamedTuple):
+    """A chain from a symbol up to another one."""
+
+    child: int
+    parent: int
+    logp: float
+    between: tuple[int, ...]  # the symbols between the two, from the child up
 
 
-class Chains(NamedTuple):
-    """Unary rules, and the state of a search among them.
+class _Step(NamedTuple):
+    """The best chain from a symbol up to the top, by its first rule."""
 
-    Attributes:
-        ptr [S+1], rule (UNARY): unary rules by parent.
-        parent [U] int64: the parent of each rule.
-        category [S] int32: category of each symbol.
-        score [S] float64: log probability of the best chain up to the top, -inf if there is
-            none.
-        above [S] int64: the first rule of that chain.
-        seen [2C] int64: the latest walk on which a category occurred; the number of walks is
-            seen[-1].
-        heap (ENTRY), heap_size [2]: the queue, with room for all rules.
-    """
-
-    ptr: np.ndarray
-    rule: np.ndarray
-    parent: np.ndarray
-    category: np.ndarray
-    score: np.ndarray
-    above: np.ndarray
-    seen: np.ndarray
-    heap: np.ndarray
-    heap_size: np.ndarray
+    total: float  # log probability of the chain
+    parent: int
+    logp: float  # of the rule
+    link: bool
 
 
-@njit(nogil=True)
-def _search(top, closed, goal, floor, chains):
-    """Find the best chains up to `top`, best first.
+Steps = dict[int, _Step]  # by symbol
+
+
+class _Rules:
+    """Unary rules by parent.
 
     Args:
-        closed [S] bool: symbols that no chain may enter.
-        goal: the symbol at which to stop, or -1 to visit all.
-        floor: only chains with a higher log probability matter.
+        ptr [S+1], rule (UNARY): the rules.
+        category [S]: category of each symbol.
     """
-    ptr, rule, _, _, score, above, _, heap, size = chains
-    score[:] = NEG_INF
-    size[:] = 0
-    push(heap, size, 0.0, np.int64(top), np.int64(-1), np.int64(0))
-    while size[0] > 0:
-        total, symbol, first, _ = pop(heap, size)
-        if score[symbol] > NEG_INF:
-            continue
-        if total <= floor:
-            return
-        score[symbol], above[symbol] = total, first
-        if symbol == goal:
-            return
-        for r in range(ptr[symbol], ptr[symbol + 1]):
-            if score[rule[r].child] == NEG_INF and (rule[r].link or not closed[symbol]):
-                push(heap, size, total + rule[r].logp, np.int64(rule[r].child), r, np.int64(0))
+
+    def __init__(self, ptr: np.ndarray, rule: np.ndarray, category: np.ndarray) -> None:
+        rules = list(zip(*(rule[x].tolist() for x in ("child", "logp", "link")), strict=True))
+        bounds = ptr.tolist()
+        self.below = {
+            parent: rules[first:last]
+            for parent, (first, last) in enumerate(pairwise(bounds))
+            if first < last
+        }
+        self.category: list[int] = category.tolist()
+        self.of_category: dict[int, set[int]] = defaultdict(set)
+        for symbol, own in enumerate(self.category):
+            self.of_category[own].add(symbol)
+
+    def search(self, top: int, closed: set[int], goal: int = -1, floor: float = -inf) -> Steps:
+        """The best chains up to `top` with a log probability above `floor`, best first.
+
+        Args:
+            closed: symbols that no chain may enter.
+            goal: the symbol at which to stop, or -1 to visit all.
+        """
+        found: Steps = {}
+        pushes, queue = 0, [(0.0, 0, top, _Step(0.0, -1, 0.0, True))]
+        while queue:
+            _, _, symbol, step = heappop(queue)
+            if symbol in found:
+                continue
+            if step.total <= floor:
+                break
+            found[symbol] = step
+            if symbol == goal:
+                break
+            for child, logp, link in self.below.get(symbol, ()):
+                if child not in found and (link or symbol not in closed):
+                    pushes += 1
+                    total = step.total + logp
+                    heappush(queue, (-total, pushes, child, _Step(total, symbol, logp, link)))
+        return found
+
+    def clash(self, child: int, top: int, steps: Steps) -> int:
+        """The first symbol at which the best chain of `child` repeats a category, or -1."""
+        seen, symbol = {self.category[child]}, child
+        while symbol != top:
+            step = steps[symbol]
+            symbol = step.parent
+            if not step.link:
+                if self.category[symbol] in seen:
+                    return symbol
+                seen.add(self.category[symbol])
+        return -1
+
+    def closed_below(self, top: int) -> set[int]:
+        """The symbols with the category of `top` through which no valid chain reaches it.
+
+        Chains may enter `top` and the symbols from which only links lead up to it.
+        """
+        closed = self.of_category[self.category[top]] - {top}
+        linked = [top]
+        for symbol in linked:
+            for child, _, link in self.below.get(symbol, ()):
+                if link and child in closed:
+                    closed.remove(child)
+                    linked.append(child)
+        return closed
+
+    def best_valid(self, child: int, top: int, closed: set[int]) -> Chain | None:
+        """The best chain from `child` to `top` without repeated category.
+
+        Branch and bound, depth first: if the best chain enters a symbol and so repeats a category,
+        a valid chain either does not enter that symbol, or enters no other symbol of its category.
+        """
+        best, floor, pending = None, -inf, [closed]
+        while pending:
+            at = pending.pop()
+            steps = self.search(top, at, child, floor)
+            if child not in steps:
+                continue
+            clash = self.clash(child, top, steps)
+            if clash < 0:
+                best, floor = _chain(child, top, steps), steps[child].total
+            else:
+                others = self.of_category[self.category[clash]] - {clash}
+                pending.extend((at | {clash}, at | others))
+        return best
+
+    def chains_to(self, top: int) -> list[Chain]:
+        """The best valid chain from each symbol to `top`, by symbol."""
+        closed = self.closed_below(top)
+        steps = self.search(top, closed)
+        chains, waiting = self._divide(steps, top, steps)
+        while waiting:  # symbols of one category share a search
+            own = self.category[waiting[0]]
+            at = closed | self.of_category[own]
+            same = [symbol for symbol in waiting if self.category[symbol] == own]
+            steps = self.search(top, at)
+            valid, others = self._divide(same, top, steps)
+            found = (self.best_valid(symbol, top, at) for symbol in others)
+            chains += valid + [chain for chain in found if chain]
+            waiting = [symbol for symbol in waiting if self.category[symbol] != own]
+        return sorted(chain for chain in chains if chain.child != top)
+
+    def _divide(
+        self, symbols: Iterable[int], top: int, steps: Steps
+    ) -> tuple[list[Chain], list[int]]:
+        """The best chains of some symbols as far as they are valid, and the other symbols."""
+        valid, others = [], []
+        for symbol in symbols:
+            if symbol not in steps:
+                continue
+            if self.clash(symbol, top, steps) < 0:
+                valid.append(_chain(symbol, top, steps))
+            else:
+                others.append(symbol)
+        return valid, others
 
 
-@njit(nogil=True)
-def _clash(child, top, chains):
-    """The first symbol at which the best chain of `child` repeats a category, or -1."""
-    category, seen = chains.category, chains.seen
-    seen[-1] += 1
-    walk = seen[-1]
-    seen[category[child]] = walk
-    symbol = np.int64(child)
+def _chain(child: int, top: int, steps: Steps) -> Chain:
+    """The best chain of `child`; its log probability is summed from below."""
+    total, between, symbol = 0.0, [], child
     while symbol != top:
-        r = chains.above[symbol]
-        symbol = chains.parent[r]
-        if not chains.rule[r].link:
-            if seen[category[symbol]] == walk:
-                return symbol
-            seen[category[symbol]] = walk
-    return np.int64(-1)
+        total += steps[symbol].logp
+        symbol = steps[symbol].parent
+        between.append(symbol)
+    return Chain(child, top, total, tuple(between[:-1]))
 
 
-@njit(nogil=True)
-def _log_probability(child, top, chains):
-    """Log probability of the best chain of `child`, summed from below."""
-    total, symbol = 0.0, np.int64(child)
-    while symbol != top:
-        total += chains.rule[chains.above[symbol]].logp
-        symbol = chains.parent[chains.above[symbol]]
-    return total
-
-
-@njit(nogil=True)
-def _close(closed, category, chains):
-    """Close all symbols of a category."""
-    for s in range(closed.shape[0]):
-        closed[s] |= chains.category[s] == category
-
-
-@njit(nogil=True)
-def _closed_below(top, chains):
-    """[S] bool: the symbols with the category of `top` through which no valid chain reaches it.
-
-    Chains may enter `top` and the symbols from which only links lead up to it.
-    """
-    closed = np.zeros(chains.category.shape[0], np.bool_)
-    linked = np.empty(chains.category.shape[0], np.int64)
-    _close(closed, chains.category[top], chains)
-    closed[top] = False
-    linked[0], done, count = top, 0, 1
-    while done < count:
-        symbol = linked[done]
-        done += 1
-        for r in range(chains.ptr[symbol], chains.ptr[symbol + 1]):
-            below = chains.rule[r].child
-            if chains.rule[r].link and closed[below]:
-                closed[below] = False
-                linked[count] = below
-                count += 1
-    return closed
-
-
-@njit(nogil=True)
-def _best_valid(child, top, closed, chains):
-    """Log probability of the best chain from `child` to `top` without repeated category, or -inf.
-
-    Branch and bound, depth first: if the best chain enters a symbol and so repeats a category, a
-    valid chain either does not enter that symbol, or enters no other symbol of its category.
-    """
-    size = closed.shape[0]
-    stack = np.empty(16 * size, np.bool_)
-    copy_to(stack, closed)
-    count, best = 1, NEG_INF
-    while count > 0:
-        count -= 1
-        at = stack[count * size : (count + 1) * size].copy()
-        _search(top, at, child, best, chains)
-        if chains.score[child] <= best:
-            continue
-        clash = _clash(child, top, chains)
-        if clash < 0:
-            best = _log_probability(child, top, chains)
-            continue
-        stack = grow(stack, (count + 2) * size)
-        without = stack[count * size : (count + 1) * size]
-        copy_to(without, at)
-        without[clash] = True
-        alone = stack[(count + 1) * size : (count + 2) * size]
-        copy_to(alone, at)
-        _close(alone, chains.category[clash], chains)
-        alone[clash] = at[clash]
-        count += 2
-    return best
-
-
-@njit(nogil=True)
-def _take_valid(symbols, top, chains, valid):
-    """Store the best chains of some symbols that are valid; returns the symbols of the others."""
-    others, count = np.empty_like(symbols), 0
-    for s in symbols:
-        if chains.score[s] == NEG_INF:
-            continue
-        if _clash(s, top, chains) < 0:
-            valid[s] = _log_probability(s, top, chains)
-        else:
-            others[count] = s
-            count += 1
-    return others[:count]
-
-
-@njit(nogil=True)
-def _chains_to(top, chains):
-    """[S] float64: log probability of the best valid chain from each symbol to `top`, or -inf."""
-    valid = np.full(chains.category.shape[0], NEG_INF)
-    closed = _closed_below(top, chains)
-    _search(top, closed, np.int64(-1), NEG_INF, chains)
-    waiting = _take_valid(np.arange(valid.shape[0]), top, chains, valid)
-    while waiting.shape[0] > 0:  # symbols of one category share a search
-        category = chains.category[waiting]
-        at = closed.copy()
-        _close(at, category[0], chains)
-        _search(top, at, np.int64(-1), NEG_INF, chains)
-        for s in _take_valid(waiting[category == category[0]], top, chains, valid):
-            valid[s] = _best_valid(s, top, at, chains)
-        waiting = waiting[category != category[0]]
-    valid[top] = NEG_INF
-    return valid
-
-
-@apart
-@njit(nogil=True)
-def unary_closure(ptr, rule, category):
-    """The best valid chain for each pair of symbols that has one.
+def unary_closure(ptr: np.ndarray, rule: np.ndarray, category: np.ndarray) -> list[Chain]:
+    """The best valid chain for each pair of symbols that has one, by parent.
 
     Args:
         ptr [S+1], rule (UNARY): unary rules by parent.
         category [S]: category of each symbol.
-
-    Returns:
-        child, parent (int32) and log probability (float64) of each chain, by parent.
     """
-    symbols, rules = category.shape[0], rule.shape[0]
-    parent = np.empty(rules, np.int64)
-    for s in range(symbols):
-        parent[ptr[s] : ptr[s + 1]] = s
-    chains = Chains(
-        ptr,
-        rule,
-        parent,
-        category,
-        np.empty(symbols),
-        np.empty(symbols, np.int64),
-        np.zeros(category.max() + 2, np.int64),
-        np.empty(rules + 1, ENTRY),
-        np.zeros(2, np.int64),
-    )
-    below, top, logp = np.empty(1024, np.int32), np.empty(1024, np.int32), np.empty(1024)
-    count = 0
-    for t in range(symbols):
-        if ptr[t] == ptr[t + 1]:
-            continue
-        valid = _chains_to(t, chains)
-        below, top = grow(below, count + symbols), grow(top, count + symbols)
-        logp = grow(logp, count + symbols)
-        for s in range(symbols):
-            if valid[s] > NEG_INF:
-                below[count], top[count], logp[count] = s, t, valid[s]
-                count += 1
-    return below[:count].copy(), top[:count].copy(), logp[:count].copy()
+    rules = _Rules(ptr, rule, category)
+    return [chain for top in rules.below for chain in rules.chains_to(top)]

@@ -141,8 +141,8 @@ def keep_binary(
 
 @njit(nogil=True)
 def _binary_edges(
-    threshold, symbol, slot, slots, left_score, left_item, score, right_item, low, high, width,
-    left_ptr, left, binary, category, partial, alive, vertex_of, vertices, edges, size,
+    threshold, symbol, slot, slots, left_score, left_item, score, right_item, low, high, top,
+    width, left_ptr, left, binary, category, partial, alive, vertex_of, vertices, edges, size,
 ):
     """List the binary edges kept in a cell and push outside scores to their children.
 
@@ -160,7 +160,11 @@ def _binary_edges(
             start, first, last = slots[x].start, slots[x].low, slots[x].high
             for r in range(left[group].first, left[group + 1].first):
                 b, here = binary[r].right, above + binary[r].logp
-                for k in range(max(first, low[b]), min(last, high[b]) + 1):
+                begin, end = max(first, low[b]), min(last, high[b])
+                if begin <= end and here + slots[x].top + top[b] < threshold:
+                    pruned = True
+                    continue
+                for k in range(begin, end + 1):
                     one, other = left_score[start + k], score[b * width + k]
                     if here + one + other < threshold:
                         pruned |= one + other > NEG_INF
@@ -175,7 +179,7 @@ def _binary_edges(
 
 
 @njit(nogil=True)
-def _load_column(j, cell_ptr, symbol, inside, right_number, score, item, low, high, width):
+def _load_column(j, cell_ptr, symbol, inside, right_number, score, item, low, high, top, width):
     """Enter the right children that end at j."""
     for k in range(j):
         cell = cell_index(k, j)
@@ -186,6 +190,7 @@ def _load_column(j, cell_ptr, symbol, inside, right_number, score, item, low, hi
                 item[b * width + k] = t
                 low[b] = min(low[b], k)
                 high[b] = k
+                top[b] = max(top[b], inside[t])
 
 
 @njit(nogil=True)
@@ -230,7 +235,7 @@ def _cell_edges(i, j, chart, items, rules, column, item_of, alive, threshold, gr
         room, cut = _binary_edges(
             threshold, chart.symbol,
             chart.rows.slot[i], chart.rows.slots, chart.rows.score, chart.rows.item,
-            column.score, column.item, column.low, column.high, column.width,
+            column.score, column.item, column.low, column.high, column.top, column.width,
             rules.left_ptr, rules.left, rules.binary, rules.category, rules.partial,
             alive[:count],
             graph.vertex_of, graph.vertices, graph.edges, graph.size,
@@ -267,7 +272,7 @@ def prune(n, chart, rules, graph, threshold, stop, most=UNLIMITED):
     for j in range(n, 0, -1):
         _load_column(
             j, chart.cell_ptr, chart.symbol, chart.inside, rules.right_number,
-            column.score, column.item, column.low, column.high, column.width,
+            column.score, column.item, column.low, column.high, column.top, column.width,
         )
         for i in range(j):
             if stop[0] or graph.size[EDGES] > most:

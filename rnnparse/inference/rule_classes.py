@@ -7,8 +7,7 @@ from typing import NamedTuple
 import numpy as np
 
 from rnnparse.grammar.pcfg import Pcfg
-from rnnparse.inference.chain_paths import chain_paths
-from rnnparse.inference.rules import LEFT, RuleArrays, chain_offsets
+from rnnparse.inference.rules import LEFT, RuleArrays, chain_offsets, unary_chains
 
 CLASS_RULE = np.dtype([("logp", np.float64), ("parent", np.int32), ("right", np.int32)], align=True)
 
@@ -72,5 +71,18 @@ def rule_classes(grammar: Pcfg, rules: RuleArrays, coarse: Pcfg, of: np.ndarray)
         left,
         rule,
         chain_ptr,
-        *chain_paths(rules, chain_ptr, grammar, of),
+        *_passed(grammar, of),
     )
+
+
+def _passed(grammar: Pcfg, of: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    """Offsets by chain, and the coarse symbols between the ends of each.
+
+    A pruned chart may lack some of them, and then the chain is not possible there.
+    """
+    coarse, passed = of.tolist(), []
+    for chain in unary_chains(grammar):
+        ends = coarse[chain.child], coarse[chain.parent]
+        passed.append([coarse[s] for s in chain.between if coarse[s] not in ends])
+    ptr = np.cumsum([0, *map(len, passed)], dtype=np.int64)
+    return ptr, np.array([symbol for symbols in passed for symbol in symbols], np.int32)

@@ -7,7 +7,7 @@ from typing import NamedTuple
 import numpy as np
 
 from rnnparse.grammar.pcfg import Pcfg
-from rnnparse.inference.closure import unary_closure
+from rnnparse.inference.closure import Chain, unary_closure
 
 BINARY = np.dtype([("logp", np.float64), ("right", np.int64)], align=True)
 LEFT = np.dtype([("first", np.int64), ("left", np.int64)], align=True)
@@ -63,7 +63,6 @@ def rule_arrays(grammar: Pcfg) -> RuleArrays:
     group = np.zeros(len(lefts) + 1, LEFT)
     group["left"][:-1] = left_number[lefts[:, 1]]
     group["first"] = np.append(first_rule, len(parent))
-    unary = _unary_by_parent(grammar)
     return RuleArrays(
         left_number=left_number,
         right_number=right_number,
@@ -77,8 +76,8 @@ def rule_arrays(grammar: Pcfg) -> RuleArrays:
         left_ptr=_offsets(lefts[:, 0], size),
         left=group,
         binary=binary,
-        **unary,
-        **_closure(grammar, unary),
+        **_unary_by_parent(grammar),
+        **_closure(grammar),
         category=grammar.category,
         partial=grammar.partial,
         root=grammar.root,
@@ -115,15 +114,24 @@ def _offsets(ordered: np.ndarray, size: int) -> np.ndarray:
     return np.searchsorted(ordered, np.arange(size + 1)).astype(np.int64)
 
 
-def _closure(grammar: Pcfg, unary: dict[str, np.ndarray]) -> dict[str, np.ndarray]:
+def _closure(grammar: Pcfg) -> dict[str, np.ndarray]:
     """The unary closure, by child."""
-    child, parent, logp = unary_closure(unary["unary_ptr"], unary["unary"], grammar.category)
-    order = np.argsort(child, kind="stable")
+    chains = unary_chains(grammar)
+    child = np.array([chain.child for chain in chains], np.int64)
     closure_symbol = np.unique(grammar.unary[:, 1])
     bounds = np.append(closure_symbol, len(grammar.symbols))
     return {
         "closure_symbol": closure_symbol.astype(np.uint32),
-        "closure_ptr": np.searchsorted(child[order], bounds).astype(np.uint64),
-        "closure_parent": parent[order].astype(np.uint32),
-        "closure_logp": logp[order],
+        "closure_ptr": np.searchsorted(child, bounds).astype(np.uint64),
+        "closure_parent": np.array([chain.parent for chain in chains], np.uint32),
+        "closure_logp": np.array([chain.logp for chain in chains], np.float64),
     }
+
+
+def unary_chains(grammar: Pcfg) -> list[Chain]:
+    """The best chain for each pair of symbols that has one, by child, then by parent."""
+    unary = _unary_by_parent(grammar)
+    chains = unary_closure(unary["unary_ptr"], unary["unary"], grammar.category)
+    return sorted(chains, key=lambda chain: chain.child)
+
+

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import random
 import time
+from itertools import pairwise
 
 import numpy as np
 import pytest
@@ -46,9 +47,13 @@ def closure(rules: Rules, category: list[int]) -> dict[tuple[int, int], float]:
     unary["logp"] = [rules[pair][0] for pair in ordered]
     unary["link"] = [rules[pair][1] for pair in ordered]
     ptr = np.searchsorted([parent for parent, _ in ordered], np.arange(len(category) + 1))
-    child, parent, logp = unary_closure(ptr.astype(np.int64), unary, np.array(category, np.int32))
-    pairs = zip(child.tolist(), parent.tolist(), strict=True)
-    return dict(zip(pairs, logp.tolist(), strict=True))
+    chains = unary_closure(ptr.astype(np.int64), unary, np.array(category, np.int32))
+    for chain in chains:
+        path = (chain.child, *chain.between, chain.parent)
+        steps = [rules[parent, child] for child, parent in pairwise(path)]
+        assert sum(logp for logp, _ in steps) == pytest.approx(chain.logp)
+    assert len({(chain.child, chain.parent) for chain in chains}) == len(chains)
+    return {(chain.child, chain.parent): chain.logp for chain in chains}
 
 
 @random_tests
