@@ -156,7 +156,7 @@ class _Rules:
     def _divide(
         self, symbols: Iterable[int], top: int, steps: Steps
     ) -> tuple[list[Chain], list[int]]:
-        """The best chains of some symbols as far as they are valid, and the other symbols."""
+        """The best chains of the symbols whose best chain is valid, and the other symbols."""
         valid, others = [], []
         for symbol in symbols:
             if symbol not in steps:
